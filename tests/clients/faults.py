@@ -22,7 +22,7 @@ class Reply:
     drop: bool = False
     """The connection is closed in the middle of the answer."""
     broken: bool = False
-    """A stream ends without a reason, with an error in it, or is silent, by `then`."""
+    """A stream ends without a reason; `then`: by an `error`, by the mark that it is `done`, or by neither."""
     then: str = ""
 
 

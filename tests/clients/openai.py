@@ -175,8 +175,11 @@ def _events(server: Any, body: dict[str, Any], found: Reply) -> list[str]:
     else:
         pieces = [event({"role": "assistant", "content": piece}, None) for piece in server.pieces(found.text)]
     if found.broken:
-        return [*pieces, *(['data: {"error": {"message": "CUDA error"}}\n\n'] if found.then else [])]
+        return [*pieces, *(f"data: {each}\n\n" for each in _BREAKS[found.then])]
     return [*pieces, event({}, found.finish_reason), "data: [DONE]\n\n"]
+
+
+_BREAKS = {"": [], "error": ['{"error": {"message": "CUDA error"}}'], "done": ["[DONE]"]}
 
 
 def _pieces(body: dict[str, Any], found: Reply) -> list[str]:

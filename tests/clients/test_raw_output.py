@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-import tempfile
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +28,11 @@ from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer
 
 TEXTS = ["The ferry to Ostra leaves at seven.", "Tickets are sold by Runa Vik at the quay."]
-QUESTION = "When does the ferry leave?"
 ANSWER = "At seven [1]."
 DRAFT = "Maybe at nine [2]?"
-LIMITS: dict[str, Any] = {"limits": {"retries": 0, "timeout": 2.0}}
+LIMITS = sg.Limits(retries=0, timeout=60.0)
+GIVEN: dict[str, Any] = {"config": {"limits": {"retries": 0, "timeout": 60.0}}}
+WAYS = ["core", "LangChain", "LlamaIndex", "REST"]
 FRAME = {
     "nothing": "{answer}",
     "<think>": "<think>{draft}</think>\n\n{answer}",
@@ -58,97 +60,106 @@ class Said(NamedTuple):
     cited: list[int] | None = None
 
 
-def by_core(name: str) -> Callable[[ModelServer, bool], Said]:
-    def ask(server: ModelServer, streamed: bool) -> Said:
-        index = built(CLIENTS[name](server))
-        if not streamed:
-            answer = index.answer(QUESTION, guided=False)
-        else:
+class Callers:
+    """An index for each way to ask, all at one server; no question is asked twice, since answers are kept."""
 
-            async def read() -> sg.Answer:
-                stream = index.astream(QUESTION, guided=False)
-                text = "".join([piece async for piece in stream])
-                assert stream.answer is not None
-                assert text == stream.answer.text
-                return stream.answer
+    def __init__(self, server: ModelServer, folder: Path) -> None:
+        self.server, self.runner, self._numbers = server, asyncio.Runner(), itertools.count(1)
+        self._models: dict[str, Any] = {}
+        given: dict[str, Any] = {"embedder": "hashing", "progress": False, **GIVEN}
+        sg.build_index(TEXTS, path=folder, **given).close()
+        self._index = sg.open_index(folder, embedder="hashing", limits=LIMITS)
+        self._retriever = TreeRetriever.from_texts(
+            TEXTS, embedding=sg.HashingEmbedder(), progress=False, **GIVEN
+        )
+        walk = WalkIndex.from_documents(
+            [Document(text=text) for text in TEXTS],
+            llm=False,
+            embed_model=sg.HashingEmbedder(),
+            show_progress=False,
+            **GIVEN,
+        )
+        llm = OpenAILike(model="m", api_base=server.openai, api_key="k", is_chat_model=True)
+        self._engines = [walk.as_query_engine(llm, streaming=each, guided=False) for each in (False, True)]
+        ollama = self.model("ollama by name")
+        app = create_app(
+            folder,
+            lambda progress: sg.open_index(folder, ollama, "hashing", limits=LIMITS, progress=progress),
+        )
+        self.rest = TestClient(app, base_url="http://127.0.0.1:8765")
 
-            answer = asyncio.run(read())
+    def model(self, name: str) -> Any:
+        if name not in self._models:
+            self._models[name] = CLIENTS[name](self.server)
+        return self._models[name]
+
+    def ask(self, way: str, streamed: bool, *, raw: str, mode: str = "ok") -> Said:
+        """Ask in one of `WAYS`, or the core by one of `CLIENTS`."""
+        self.server.write, self.server.mode = lambda prompt: raw, mode
+        question = f"When does ferry {next(self._numbers)} leave?"
+        if way == "LangChain":
+            return self._by_langchain(question, streamed)
+        if way == "LlamaIndex":
+            response: Any = self._engines[streamed].query(question)
+            text = "".join(response.response_gen) if streamed else response.response
+            return Said(text, response.metadata["stratagraph"]["finish"])
+        if way == "REST":
+            return self._by_rest({"question": question, "guided": False}, streamed)
+        return self._by_core(question, streamed, "openai by name" if way == "core" else way)
+
+    def _by_core(self, question: str, streamed: bool, name: str) -> Said:
+        llm = self.model(name)
+
+        async def read() -> sg.Answer:
+            stream = self._index.astream(question, llm=llm, guided=False)
+            text = "".join([piece async for piece in stream])
+            assert stream.answer is not None
+            assert text == stream.answer.text
+            return stream.answer
+
+        answer = self.runner.run(read()) if streamed else self._index.answer(question, llm=llm, guided=False)
         return Said(answer.text, answer.finish, [each.number for each in answer.citations])
 
-    return ask
+    def _by_langchain(self, question: str, streamed: bool) -> Said:
+        runnable = self._retriever.as_answer_runnable(self.model("ChatOpenAI"), return_sources=True)
+        if streamed:
+            return Said("".join(runnable.stream(question)), None)
+        answer = runnable.invoke(question)
+        return Said(answer["answer"], answer["finish"])
 
-
-def built(llm: Any) -> sg.Index:
-    return sg.build_index(TEXTS, llm=llm, embedder="hashing", config=LIMITS, progress=False)
-
-
-def by_langchain(server: ModelServer, streamed: bool) -> Said:
-    given: Any = {"embedding": sg.HashingEmbedder(), "config": LIMITS, "progress": False}
-    retriever = TreeRetriever.from_texts(TEXTS, **given)
-    runnable = retriever.as_answer_runnable(CLIENTS["ChatOpenAI"](server), return_sources=True)
-    if streamed:
-        return Said("".join(runnable.stream(QUESTION)), None)
-    answer = runnable.invoke(QUESTION)
-    return Said(answer["answer"], answer["finish"])
-
-
-def by_llama_index(server: ModelServer, streamed: bool) -> Said:
-    documents = [Document(text=text) for text in TEXTS]
-    given: Any = {"embed_model": sg.HashingEmbedder(), "config": LIMITS, "show_progress": False}
-    index = WalkIndex.from_documents(documents, llm=False, **given)
-    llm = OpenAILike(model="m", api_base=server.openai, api_key="k", is_chat_model=True)
-    response: Any = index.as_query_engine(llm, streaming=streamed, guided=False).query(QUESTION)
-    text = "".join(response.response_gen) if streamed else response.response
-    return Said(text, response.metadata["stratagraph"]["finish"])
-
-
-def by_rest(server: ModelServer, streamed: bool) -> Said:
-    asked = {"question": QUESTION, "guided": False}
-    llm = CLIENTS["ollama by name"](server)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "idx"
-        sg.build_index(TEXTS, path=path, llm=llm, embedder="hashing", config=LIMITS, progress=False).close()
-        app = create_app(path, lambda progress: sg.open_index(path, llm, "hashing", progress=progress))
-        with TestClient(app, base_url="http://127.0.0.1:8765") as client:
-            return _of_rest(client, asked, streamed)
-
-
-def _of_rest(client: TestClient, asked: dict[str, Any], streamed: bool) -> Said:
-    if not streamed:
-        answer = client.post("/api/answer", json=asked).raise_for_status().json()["answer"]
+    def _by_rest(self, asked: dict[str, Any], streamed: bool) -> Said:
+        if not streamed:
+            answer = self.rest.post("/api/answer", json=asked).raise_for_status().json()["answer"]
+            return Said(answer["text"], answer["finish"], answer["citations"])
+        body = self.rest.post("/api/ask", json=asked).raise_for_status().text
+        events = [event.partition("\n") for event in body.strip().split("\n\n")]
+        data = [
+            (name.removeprefix("event: "), json.loads(value.removeprefix("data: ")))
+            for name, _, value in events
+        ]
+        (answer,) = [value for name, value in data if name == "answer"]
+        assert "".join(value["text"] for name, value in data if name == "piece") == answer["text"]
         return Said(answer["text"], answer["finish"], answer["citations"])
-    body = client.post("/api/ask", json=asked).raise_for_status().text
-    events = [event.split("\n") for event in body.strip().split("\n\n")]
-    data = [
-        (name.removeprefix("event: "), json.loads(value.removeprefix("data: "))) for name, value in events
-    ]
-    (answer,) = [value for name, value in data if name == "answer"]
-    assert "".join(value["text"] for name, value in data if name == "piece") == answer["text"]
-    return Said(answer["text"], answer["finish"], answer["citations"])
 
 
-WAYS: dict[str, Callable[[ModelServer, bool], Said]] = {
-    "core": by_core("openai by name"),
-    "LangChain": by_langchain,
-    "LlamaIndex": by_llama_index,
-    "REST": by_rest,
-}
+@pytest.fixture(scope="module")
+def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callers]:
+    with ModelServer(cut=3, supports=()) as server:
+        callers = Callers(server, tmp_path_factory.mktemp("raw") / "idx")
+        with callers.runner, callers.rest:
+            yield callers
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["answer", "stream"])
 @pytest.mark.parametrize("marks", FRAME)
-def test_thoughts_are_no_part_of_an_answer(marks: str, streamed: bool, way: str) -> None:
-    raw = FRAME[marks].format(draft=DRAFT, answer=ANSWER)
-    with ModelServer(write=lambda prompt: raw, cut=3) as server:
-        said = WAYS[way](server, streamed)
+def test_thoughts_are_no_part_of_an_answer(marks: str, streamed: bool, way: str, callers: Callers) -> None:
+    said = callers.ask(way, streamed, raw=FRAME[marks].format(draft=DRAFT, answer=ANSWER))
     assert said.text == ANSWER
     assert said.cited in (None, [1])
-    assert said.finish in (("stop", None) if streamed and way == "LangChain" else ("stop",))
+    assert said.finish == (None if streamed and way == "LangChain" else "stop")
 
 
-GOOD = '{"sentences":["1|ferry"],"types":["ship|ferry"]}'
-WRONG = GOOD.replace("ferry", "seven")
 CALLS = {
     "drafts": "{draft}\nBetter:\n{answer}",
     "call": '{{"name":"extract","arguments":{answer}}}',
@@ -156,18 +167,34 @@ CALLS = {
     "list of calls": '[TOOL_CALLS][{{"name":"extract","arguments":{text}}}]',
     "function": "<function=extract>{answer}</function>",
 }
+JSON = [*FRAME.values(), *CALLS.values()]
 
 
-@pytest.mark.parametrize("name", ["openai by name", "ollama by name", "ChatOpenAI", "OpenAILike chat"])
+@pytest.fixture(scope="module", params=["openai by name", "ollama by name", "ChatOpenAI", "OpenAILike chat"])
+def names(request: pytest.FixtureRequest, callers: Callers) -> set[str]:
+    """The names in an index of one text for each way to write JSON."""
+
+    def extraction(name: str) -> str:
+        return json.dumps({"sentences": [f"1|{name}"], "types": [f"ship|{name}"]})
+
+    def write(prompt: str) -> str:
+        found = re.search(r"^.*Boat(\d+) leaves", prompt, re.MULTILINE)
+        if found is None:
+            return "x"
+        good, wrong = extraction(f"Boat{found[1]}"), extraction(f"Hour{found[1]}")
+        return JSON[int(found[1])].format(draft=wrong, answer=good, text=json.dumps(good))
+
+    callers.server.write, callers.server.mode = write, "ok"
+    texts = [f"Boat{number} leaves at Hour{number}." for number in range(len(JSON))]
+    llm = callers.model(request.param)
+    with sg.build_index(texts, "noderag", llm=llm, embedder="hashing", progress=False, **GIVEN) as index:
+        return {entity.name for entity in index.entities()}
+
+
 @pytest.mark.parametrize("marks", [*FRAME, *CALLS])
-def test_the_last_json_counts_and_no_draft(marks: str, name: str) -> None:
-    raw = {**FRAME, **CALLS}[marks].format(draft=WRONG, answer=GOOD, text=json.dumps(GOOD))
-    with ModelServer(write=lambda prompt: raw, supports=()) as server:
-        llm = CLIENTS[name](server)
-        index = sg.build_index(
-            TEXTS[:1], "noderag", llm=llm, embedder="hashing", config=LIMITS, progress=False
-        )
-    assert {entity.name for entity in index.entities()} == {"ferry"}
+def test_the_last_json_counts_and_no_draft(marks: str, names: set[str]) -> None:
+    number = JSON.index({**FRAME, **CALLS}[marks])
+    assert names & {f"Boat{number}", f"Hour{number}"} == {f"Boat{number}"}
 
 
 BROKEN = " [The answer ends here: broken off]"
@@ -180,14 +207,17 @@ ENDS = {
 
 
 @pytest.mark.filterwarnings("ignore:the answer is broken off")
-@pytest.mark.parametrize("name", [*CLIENTS])
+@pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("mode", ENDS)
-def test_an_answer_without_an_end_says_so(mode: str, name: str) -> None:
+def test_an_answer_without_an_end_says_so(mode: str, name: str, callers: Callers) -> None:
     if mode.startswith("broken") and name == "OpenAILike text":
         pytest.skip("each piece of this protocol has a reason")
-    with ModelServer(mode, write=lambda prompt: ANSWER, cut=3) as server:
-        for streamed in (True,) if mode.startswith("broken") else (False, True):
-            assert by_core(name)(server, streamed) == (*ENDS[mode], [1])
+    for streamed in (True,) if mode.startswith("broken") else (False, True):
+        assert callers.ask(name, streamed, raw=ANSWER, mode=mode) == (*ENDS[mode], [1])
+
+
+def test_a_stream_that_was_ended_by_the_server_is_whole_without_a_reason(callers: Callers) -> None:
+    assert callers.ask("core", True, raw=ANSWER, mode="broken:done") == (ANSWER, "stop", [1])
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["answer", "stream"])
@@ -196,33 +226,51 @@ def test_an_answer_without_an_end_says_so(mode: str, name: str) -> None:
     [("refusal", "refused"), ("filtered", "filtered"), ("500", "broken off"), ("empty", "stop")],
 )
 @pytest.mark.parametrize("way", WAYS)
-def test_without_words_there_are_excerpts(way: str, mode: str, finish: str, streamed: bool) -> None:
-    if streamed and way == "LangChain":
-        finish = ""
-    warns = pytest.warns(RuntimeWarning, match="could not answer")
-    with ModelServer(mode, write=lambda prompt: "x") as server, warns:
-        said = WAYS[way](server, streamed)
+def test_without_words_there_are_excerpts(
+    way: str, mode: str, finish: str, streamed: bool, callers: Callers
+) -> None:
+    with pytest.warns(RuntimeWarning, match="could not answer"):
+        said = callers.ask(way, streamed, raw="x", mode=mode)
     assert "leaves at seven" in said.text
-    assert (said.finish or "") == finish
+    assert said.finish == (None if streamed and way == "LangChain" else finish)
 
 
 def test_a_stream_that_stalls_names_the_limit() -> None:
-    warns = pytest.warns(RuntimeWarning, match=r"no answer within timeout=2 s")
+    limits = {"limits": {"retries": 0, "timeout": 0.2}}
+    warns = pytest.warns(RuntimeWarning, match=r"no answer within timeout=0.2 s")
     with ModelServer("hang") as server, warns:
-        assert by_core("openai by name")(server, True).finish == "broken off"
+        llm = CLIENTS["openai by name"](server)
+        index = sg.build_index(TEXTS, llm=llm, embedder="hashing", config=limits, progress=False)
+        assert "leaves at seven" in "".join(index.stream("When does the ferry leave?", guided=False))
+
+
+class Pieces:
+    """A model that streams these pieces, and keeps how many were taken."""
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces, self.taken = pieces, 0
+
+    async def acomplete(self, prompt: str) -> str:
+        raise AssertionError
+
+    async def astream(self, prompt: str) -> Any:
+        for number, piece in enumerate(self.pieces, 1):
+            self.taken = number
+            yield piece
 
 
 def test_the_first_word_is_yielded_with_its_piece() -> None:
-    seen: list[str] = []
+    model = Pieces("At", " seven", " [1]", ".")
+    index = sg.build_index(TEXTS, llm=model, embedder="hashing", progress=False)
+    for count, _ in enumerate(index.stream("When does the ferry leave?", guided=False), 1):
+        assert model.taken == count
 
-    class Model:
-        async def acomplete(self, prompt: str) -> str:
-            raise AssertionError
 
-        async def astream(self, prompt: str) -> Any:
-            for piece in ("At", " seven", " [1]", "."):
-                seen.append(piece)
-                yield piece
-
-    for count, _ in enumerate(built(Model()).stream(QUESTION, guided=False), 1):
-        assert len(seen) == count
+async def test_a_model_that_ends_its_thoughts_without_beginning_them_is_held_from_then_on() -> None:
+    model = Pieces("Maybe", " [2]?", "</think>", "At", " seven", " [1].")
+    with sg.build_index(TEXTS, llm=model, embedder="hashing", progress=False) as index:
+        for expected in ("Maybe [2]?At seven [1].", "At seven [1]."):
+            stream = index.astream("When does the ferry leave?", guided=False)
+            assert "".join([piece async for piece in stream]) == expected
+            assert stream.answer is not None
+            assert (stream.answer.text, len(stream.answer.citations)) == ("At seven [1].", 1)

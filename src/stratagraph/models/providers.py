@@ -134,15 +134,34 @@ class OpenAIChatModel:
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The answer in pieces."""
         completions = self._client.in_loop.get().chat.completions
-        async for chunk in await completions.create(**self.body(prompt, None), stream=True):
+        stream = await completions.create(**self.body(prompt, None), stream=True)
+        end = _watch_end(stream.response)
+        reason = ""
+        async for chunk in stream:
             piece = from_openai(chunk)
             if piece is not None:
+                reason = reason or piece.finish_reason
                 yield piece
+        if not reason and end[0].rstrip().endswith(b"[DONE]"):
+            yield Completion("", finish_reason="stop")
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
         """A request as it is sent, or written to a batch file."""
         request = {"model": self.name, "messages": _chat_messages(prompt), **self._options}
         return request if schema is None else {**request, "response_format": response_format(schema)}
+
+
+def _watch_end(response: httpx.Response) -> list[bytes]:
+    """The last bytes that are read of a response, for `[DONE]`, of which OpenAI's client does not tell."""
+    end, read = [b""], response.aiter_bytes
+
+    async def watched(chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        async for piece in read(chunk_size):
+            end[0] = (end[0] + piece)[-20:]
+            yield piece
+
+    response.aiter_bytes = watched  # type: ignore[method-assign]
+    return end
 
 
 class OpenAIEmbedder:
