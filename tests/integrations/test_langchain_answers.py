@@ -69,7 +69,9 @@ def test_it_is_part_of_a_chain_and_takes_options(retriever: TreeRetriever) -> No
     chain = retriever.as_answer_runnable() | RunnableLambda(str.upper)
     assert "COMET" in chain.invoke(QUESTION)
     answering = retriever.as_answer_runnable()
-    assert "comet" not in answering.invoke(QUESTION, where={"topic": "orchard"})
+    filtered = answering.invoke(QUESTION, where={"topic": "orchard"})
+    assert filtered.startswith("No passage that the filter admits has: comet, observatory\n")
+    assert "kept its comet" not in filtered
     with pytest.raises(TypeError, match="kk"):
         answering.invoke(QUESTION, kk=3)
 
