@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import chain, dropwhile, islice, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,6 +24,7 @@ _SAMPLE = 64 * 2**10  # characters that decide by what the cells of CSV are divi
 _DEPTH = 15  # levels of a JSON record
 _WIDE = 1000  # columns of a merged cell that are filled
 _MOST_MERGED = 10_000
+_NAMES = ("id", "name", "title")
 _TEXTS = ("text", "contents")
 _NUMBER = re.compile(r"[^\w]*\d[\d\W]*")
 _YEAR = re.compile(r"[12]\d{3}")
@@ -72,117 +73,74 @@ def _stopped(text: str) -> str:
 def records(
     rows: Iterable[tuple[int, list[str]]], *, lone_header: bool = False
 ) -> Iterator[tuple[int, str | Fields]]:
-    """Titles as text and rows as fields, each with its number, of the tables that stand in a grid.
+    """Titles as text and rows as fields, each with its number, of the table that stands in a grid.
 
-    A row without any cell divides. A table may have titles above one or two header rows, or no header. That
-    of a table without rows is text, if `lone_header`.
+    It may have titles above one or two header rows, or no header. A header without rows is text, if
+    `lone_header`.
     """
-    coming, ahead = iter(rows), deque[tuple[int, list[str]]]()
-    names: list[str] = []
-    numeric: set[int] = set()
-    after_gap = True
-    while True:
-        ahead.extend(islice(coming, _AHEAD - len(ahead)))
-        if not ahead:
-            return
-        number, row = ahead[0]
-        if not any(row):
-            ahead.popleft()
-            after_gap = True
-            continue
-        if after_gap and not _continues(row, names, numeric):
-            titles, header = _header([each for _, each in ahead])
-            for _ in range(titles):
-                number, row = ahead.popleft()
-                if any(row):
-                    yield number, " ".join(dict.fromkeys(filter(None, row)))
-            head = [ahead.popleft()[1] for _ in range(header)]
-            names = _names(head)
-            body = [row for _, row in _until_blank(ahead)]
-            numeric = {place for place in range(len(names)) if _is_numeric(body, place)}
-            if head and not body and lone_header:
-                yield number, " | ".join(dict.fromkeys(filter(None, head[0])))
-            after_gap = False
-            continue
-        after_gap = False
-        ahead.popleft()
+    coming = dropwhile(lambda each: not any(each[1]), rows)
+    ahead = list(islice(coming, _AHEAD))
+    if not ahead:
+        return
+    titles, header = _header([row for _, row in ahead])
+    for number, row in ahead[:titles]:
+        if any(row):
+            yield number, " ".join(dict.fromkeys(filter(None, row)))
+    head = [row for _, row in ahead[titles : titles + header]]
+    names = _names(head)
+    for number, row in chain(ahead[titles + header :], coming):
+        lone_header = lone_header and not any(row)
         columns = [*names, *(f"column {place}" for place in range(len(names) + 1, len(row) + 1))]
-        yield number, [(name, value) for name, value in zip(columns, row, strict=False) if value]
-
-
-def _until_blank(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    for each in rows:
-        if not any(each[1]):
-            return
-        yield each
-
-
-def _continues(row: list[str], names: Sequence[str], numeric: set[int]) -> bool:
-    """Whether a row behind a gap belongs to the table before it."""
-    if not names or len(row) > len(names):
-        return False
-    if numeric:
-        return any(_NUMBER.fullmatch(row[place]) for place in numeric if place < len(row))
-    return len(names) == 1 or sum(map(bool, row)) > 1
+        if fields := [(name, value) for name, value in zip(columns, row, strict=False) if value]:
+            yield number, fields
+    if head and lone_header:
+        yield ahead[titles][0], " | ".join(dict.fromkeys(filter(None, head[0])))
 
 
 def _header(grid: list[list[str]]) -> tuple[int, int]:
     """How many rows at the beginning of a table are titles, and how many after them are its header."""
-    counts = Counter(len(set(filter(None, row))) for row in grid if any(row))
+    cells = [len(set(filter(None, row))) for row in grid]
+    counts = Counter(filter(None, cells))
     width = max(counts, key=lambda count: (counts[count], count))
-    widest = max(counts)
-    titles = 0
-    while titles < len(grid) - 1:
-        row, below = grid[titles], grid[titles + 1 :]
-        cells = len(set(filter(None, row)))
-        is_title = cells == 1 < min(widest, max(width, 2)) and any(
-            len(set(filter(None, each))) > 1 for each in below
-        )
-        is_apart = cells < width and any(below) and not any(below[0])
-        if any(row) and not is_title and not is_apart:
+    widest, titles = max(counts), 0
+    for own, below in pairwise(cells):
+        is_title = own == 1 < min(widest, max(width, 2)) and max(cells[titles + 1 :]) > 1
+        is_apart = own < width and not below and any(cells[titles + 1 :])
+        if own and not is_title and not is_apart:
             break
         titles += 1
-    first, *body = grid[titles:]
-    body = [row for _, row in _until_blank(enumerate(body))]
-    columns = range(max(len(first), *map(len, body)) if body else len(first))
-    numeric = {place for place in columns if _is_numeric(body, place)}
+    first, *body = (row for row in grid[titles:] if any(row))
+    columns = range(max(map(len, [first, *body])))
+    numeric = [place for place in columns if _is_numeric(body, place)]
     data = [place for place in numeric if _is_value(_at(first, place))]
-    named = [place for place in numeric if _at(first, place) and not _is_value(_at(first, place))]
-    if data and not named:
+    if data and not any(_at(first, place) and place not in data for place in numeric):
         return titles, 0
-    if len(body) < 2:
-        return titles, 1
-    second, rest = body[0], body[1:]
-    grouped = [
+    grouped = [  # columns whose name above is that of the column before
         place
-        for place in columns
-        if place
-        and _at(second, place)
+        for place in columns[1:]
+        if body
+        and _at(body[0], place)
         and _at(first, place) in ("", _at(first, place - 1))
         and any(first[:place])
     ]
-    is_header = not any(_is_value(cell) for cell in second) and any(
-        _is_numeric(rest, place) for place in grouped
-    )
-    return titles, 2 if grouped and is_header else 1
+    is_second = any(_is_numeric(body[1:], place) for place in grouped) and not any(map(_is_value, body[0]))
+    return titles, 2 if is_second else 1
 
 
 def _names(head: list[list[str]]) -> list[str]:
     """One name for each column; that of a group stands before those of its columns."""
-    width = max(map(len, head), default=0)
-    if len(head) == 2:
-        group = ""
-        joined = []
-        for place in range(width):
-            above, own = _at(head[0], place), _at(head[1], place)
-            group = above or (group if own else "")
-            joined.append(" ".join(dict.fromkeys(filter(None, (group, own)))))
-    else:
-        joined = list(head[0]) if head else []
+    group = ""
     counts: Counter[str] = Counter()
     names = []
-    for place, name in enumerate(joined, 1):
-        name = " ".join(name.split()) or f"column {place}"
+    for place in range(max(map(len, head), default=0)):
+        above, own = _at(head[0], place), _at(head[-1], place)
+        group = above or (group if own else "")
+        name = (
+            " ".join(" ".join(dict.fromkeys((group, own))).split())
+            if len(head) == 2
+            else " ".join(own.split())
+        )
+        name = name or f"column {place + 1}"
         counts[name] += 1
         names.append(name if counts[name] == 1 else f"{name} {counts[name]}")
     return names
@@ -205,18 +163,13 @@ def _is_numeric(rows: list[list[str]], place: int) -> bool:
 def csv_rows(lines: TextIO, *, tabs: bool = False) -> Iterator[tuple[int, str | Fields]]:
     """Titles and rows of CSV with the number of their last line."""
     start = list(islice(bounded_lines(lines), _AHEAD + 1))
-    delimiter = "\t" if tabs else ""
-    if start and (stated := re.fullmatch(r"sep=(.)\s*", start[0].lstrip("\ufeff"), re.IGNORECASE)):
-        delimiter = stated[1]
+    stated = re.fullmatch(r"sep=(.)\s*", start[0].lstrip("\ufeff"), re.IGNORECASE) if start else None
+    if stated:
         start[0] = "\n"
-    if not delimiter:
-        delimiter = _delimiter(start)
-
-    def whole() -> Iterator[str]:
-        yield from start
-        yield from bounded_lines(lines)
-
-    reader = csv.reader(whole(), delimiter=delimiter)
+    delimiter = (
+        "\t" if tabs else stated[1] if stated else max(",;\t|", key=lambda sign: _divided(start, sign))
+    )
+    reader = csv.reader(chain(start, bounded_lines(lines)), delimiter=delimiter)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         for row in reader:
@@ -230,21 +183,14 @@ def csv_rows(lines: TextIO, *, tabs: bool = False) -> Iterator[tuple[int, str | 
         raise Unreadable(f"CSV, line {reader.line_num}: {error}") from None
 
 
-def _delimiter(lines: list[str]) -> str:
-    """By what the cells are divided: what divides the most lines into equally many."""
-
-    def score(delimiter: str) -> tuple[int, int]:
-        sample = (line[:_SAMPLE] for line in lines)
-        try:
-            counts = Counter(len(row) for row in csv.reader(sample, delimiter=delimiter) if len(row) > 1)
-        except csv.Error:
-            counts = Counter()
-        if not counts:
-            return 0, 0
-        cells, rows = max(counts.items(), key=lambda item: (item[1], item[0]))
-        return rows, cells
-
-    return max(",;\t|", key=score)
+def _divided(lines: list[str], sign: str) -> tuple[int, int]:
+    """How many lines a sign divides into equally many cells, and into how many."""
+    try:
+        rows = [len(row) for row in csv.reader((line[:_SAMPLE] for line in lines), delimiter=sign)]
+    except csv.Error:
+        return 0, 0
+    counts = Counter(cells for cells in rows if cells > 1)
+    return max(((rows, cells) for cells, rows in counts.items()), default=(0, 0))
 
 
 def bounded_lines(lines: TextIO) -> Iterator[str]:
@@ -261,6 +207,25 @@ def from_xlsx(path: Path) -> FileText:
     from openpyxl import load_workbook
 
     writer, cells = Writer(), 0
+
+    def rows(sheet: Any, merged: dict[int, list[tuple[int, int, int]]]) -> Iterator[tuple[int, list[str]]]:
+        nonlocal cells
+        covered: list[tuple[int, int, int, str]] = []
+        for number, row in enumerate(sheet.iter_rows(), 1):
+            cells += 1 + len(row)
+            if cells > CELLS:
+                raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
+            values = [shown(cell.value, getattr(cell, "number_format", "")) for cell in row]
+            while values and not values[-1]:
+                values.pop()
+            if values:
+                covered = [each for each in covered if each[0] >= number]
+                covered += [(*each, _at(values, each[1])) for each in merged.get(number, ())]
+                for _, left, right, value in covered:
+                    values += [""] * (right - len(values)) if value else []
+                    values[left:right] = [each or value for each in values[left:right]]
+            yield number, values
+
     with closing(load_workbook(path, read_only=True, data_only=True)) as book:
         for sheet in book.worksheets:
             if sheet.sheet_state != "visible":
@@ -275,29 +240,7 @@ def from_xlsx(path: Path) -> FileText:
                     f"formulas of sheet {sheet.title!r} without a stored value are left out ({named}); open "
                     "the file in a spreadsheet program and save it"
                 )
-
-            def rows(sheet: Any = sheet, merged: dict[int, list[tuple[int, int, int]]] = merged) -> Any:
-                nonlocal cells
-                covered: list[tuple[int, int, int, str]] = []
-                for number, row in enumerate(sheet.iter_rows(), 1):
-                    cells += 1 + len(row)
-                    if cells > CELLS:
-                        raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
-                    values = [shown(cell.value, getattr(cell, "number_format", "")) for cell in row]
-                    while values and not values[-1]:
-                        values.pop()
-                    if values:
-                        covered = [each for each in covered if each[0] >= number]
-                        covered += [
-                            (bottom, left, right, _at(values, left))
-                            for bottom, left, right in merged.get(number, ())
-                        ]
-                        for _, left, right, value in covered:
-                            values += [""] * (right - len(values)) if value else []
-                            values[left:right] = [each or value for each in values[left:right]]
-                    yield number, values
-
-            for _, each in records(rows(), lone_header=True):
+            for _, each in records(rows(sheet, merged), lone_header=True):
                 writer.add(each if isinstance(each, str) else statements(each))
     return writer.file_text({"sheets": len(book.sheetnames)})
 
@@ -327,8 +270,8 @@ def _found_in(sheet: Any) -> tuple[dict[int, list[tuple[int, int, int]]], list[s
 def json_rows(text: str) -> Iterator[Row]:
     """The records of a JSON file, with their numbers: number 0 holds the fields that stand in no list.
 
-    A list of objects is a table, and so are the lists of objects in an object, an object of alike objects,
-    and a list of lists. Anything else is one record, or text if it has no names.
+    A list of objects is a table, and so are the lists of objects in an object. Any other object is one
+    record, and anything else is text.
     """
     try:
         value = json.loads(text, parse_constant=str)
@@ -336,38 +279,21 @@ def json_rows(text: str) -> Iterator[Row]:
         raise Unreadable("JSON, nested too deeply") from None
     except ValueError as error:
         raise Unreadable(f"not JSON: {error}") from None
-    beside: dict[str, Any] = {}
-    tables = [value]
-    if isinstance(value, dict):
-        tables = [each for each in value.values() if _is_table(each)]
-        beside = {key: each for key, each in value.items() if not _is_table(each)}
-        if not tables and len(value) > 1 and _is_table(list(value.values())) and _share_a_key(value.values()):
-            tables, beside = (
-                [[{"id" if "id" not in row else "key": key, **row} for key, row in value.items()]],
-                {},
-            )
-    elif not _is_table(value) and isinstance(value, list) and all(isinstance(row, list) for row in value):
-        grid = [[_written(cell) for cell in row] for row in value]
-        for number, each in records(enumerate(grid, 1)):
-            yield number, {"text": each} if isinstance(each, str) else as_record(dict(each))
-        return
-    elif not _is_table(value):
+    own = value if isinstance(value, dict) else {"": value}
+    beside = {key: each for key, each in own.items() if not _is_table(each)}
+    if beside and not isinstance(value, dict):
         yield 0, {"text": text}
         return
     if beside:
         yield 0, {key: each for key, each in as_record(beside).items() if key != "id"}
-    named = {key: each for key, each in beside.items() if key.casefold() in ("id", "name", "title")}
-    about = dict(list(named.items())[:1])
-    for number, row in enumerate((row for table in tables for row in table), 1):
+    about = dict(islice(((key, each) for key, each in beside.items() if key.casefold() in _NAMES), 1))
+    tables = (each for each in own.values() if _is_table(each))
+    for number, row in enumerate(chain.from_iterable(tables), 1):
         yield number, as_record(row, {} if about.keys() & row.keys() else about)
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
-
-
-def _share_a_key(rows: Iterable[dict[str, Any]]) -> bool:
-    return bool(set.intersection(*(set(row) for row in rows)))
 
 
 def as_record(row: dict[str, Any], about: dict[str, Any] | None = None) -> dict[str, Any]:
