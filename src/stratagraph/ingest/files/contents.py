@@ -74,6 +74,8 @@ def guarded(
             contents.binary = str(error)
     except (Unreadable, OSError) as error:
         contents.skip(file.name, getattr(error, "strerror", None) or str(error))
+    except ImportError:
+        contents.skip(file.name, "reading it needs pip install 'stratagraph[files]'")
     except MemoryError:
         raise
     except Exception as error:
@@ -103,18 +105,18 @@ def documents_in(
     kind = kind_of(file.path, head)
     kind = kind_in_archive(file.path) if kind == "archive" else kind
     if kind in _PARSED:
-        yield _document(file, _PARSED[kind](file.path), contents)
+        yield _document(file, _PARSED[kind](file.path), contents, kind)
         return
     if kind == "mailbox":
         yield from _rows(file, mailbox_rows(file.path), contents)
         return
-    found = text_encoding(file.path, head, kind, encoding)
-    if found.fault:
-        contents.warned.append((file.name, found.fault))
+    name, fault = text_encoding(file.path, head, kind, encoding)
+    if fault:
+        contents.warned.append((file.name, fault))
     if kind == "JSON lines":
-        yield from _lines(file, found.name, contents)
+        yield from _lines(file, name, contents)
     elif kind == "CSV":
-        with file.path.open(encoding=found.name, errors="replace", newline="") as lines:
+        with file.path.open(encoding=name, errors="replace", newline="") as lines:
             rows = csv_rows(lines, tabs=file.path.suffix.lower() == ".tsv")
             yield from _rows(file, ((number, _csv_record(row)) for number, row in rows), contents)
     elif kind == "HTML" and file.size > _MOST_HTML:
@@ -122,19 +124,21 @@ def documents_in(
     elif kind == "JSON" and file.size > _MOST_JSON:
         raise Unreadable(f"JSON of more than {_MOST_JSON:,} bytes; write one object a line, as .jsonl")
     elif kind not in ("HTML", "JSON") and file.size > STREAMED_ABOVE:
-        read = partial(text_blocks, file.path, found.name)
+        read = partial(text_blocks, file.path, name)
         yield StreamedDocument(file.name, read, {"source": file.name})
     else:
-        text = "".join(text_blocks(file.path, found.name))
+        text = "".join(text_blocks(file.path, name))
         if kind == "JSON":
             yield from _rows(file, json_rows(text), contents)
         elif kind in _TEXTS:
-            yield _document(file, _TEXTS[kind](text), contents)
+            yield _document(file, _TEXTS[kind](text), contents, kind)
         else:
             yield Document(file.name, text, {"source": file.name})
 
 
-def _document(file: Found, content: FileText, contents: Contents) -> Document:
+def _document(file: Found, content: FileText, contents: Contents, kind: Kind) -> Document:
+    if not content.text and kind in _APART | _PARSED.keys():
+        raise Unreadable(f"{kind} without any text")
     contents.warned += [(file.name, "; ".join(content.notes))] if content.notes else []
     return Document(file.name, content.text, {"source": file.name, **content.metadata}, content.sections)
 

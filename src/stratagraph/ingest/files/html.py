@@ -72,10 +72,7 @@ def from_html(text: str) -> FileText:
     """The visible text; a heading begins a section with `headings`."""
     writer = Writer()
     page = Page(text, writer, is_xml=text.lstrip("\ufeff \t\r\n").startswith("<?xml"))
-    document = writer.file_text({"title": page.title})
-    if not document.text:
-        raise Unreadable("HTML without any text")
-    return document
+    return writer.file_text({"title": page.title})
 
 
 class Page:

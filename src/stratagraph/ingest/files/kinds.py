@@ -6,9 +6,9 @@ import codecs
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -53,26 +53,14 @@ _WESTERN = (
 _ALPHABETS = {
     "cp1252": _WESTERN,
     "cp1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čšžćđ"),
-    "cp1254": ("çğıöşüâîûi̇",),
+    "cp1254": ("çğıöşüâîû",),
     "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äöõüšž"),
 }
 """Letters beyond ASCII of the languages that are written in an encoding."""
 _SIGNS = "“”„‘’‚‹›«»–—…€§°©®™·•\xa0×±´"
-_OTHER_SCRIPTS = (
-    *(
-        "cp1251",
-        "koi8_r",
-        "cp866",
-        "cp1253",
-        "cp1255",
-        "cp1256",
-        "cp932",
-        "euc_jp",
-        "gb18030",
-        "big5",
-        "cp949",
-    ),
-)
+_OTHER_SCRIPTS = [
+    "cp1251", "koi8_r", "cp866", "cp1253", "cp1255", "cp1256", "cp932", "euc_jp", "gb18030", "big5", "cp949",
+]  # fmt: skip
 _HIGH = re.compile(rb"[\x80-\xff]")
 _IN_HTML = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w.:-]+)|^\s*<\?xml[^>]*?encoding=[\"']([\w.-]+)", re.I
@@ -82,14 +70,6 @@ _IN_TEXT = re.compile(
 )
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """How a file is decoded, and what is wrong with it."""
-
-    name: str
-    fault: str = ""
 
 
 def kind_of(path: Path, head: bytes) -> Kind:
@@ -146,8 +126,8 @@ def kind_in_archive(path: Path) -> Kind:
     return kind
 
 
-def text_encoding(path: Path, head: bytes, kind: Kind, given: str | None) -> Encoding:
-    """How a text file that begins with `head` is decoded; `Binary` if it is no text.
+def text_encoding(path: Path, head: bytes, kind: Kind, given: str | None) -> tuple[str, str]:
+    """How a text file that begins with `head` is decoded, and what is wrong; `Binary` if it is no text.
 
     By its byte order mark, as UTF-8 if it is valid, by `given`, by what the file declares, and else by its
     letters: as Windows-1252 unless they speak for another encoding.
@@ -160,20 +140,20 @@ def text_encoding(path: Path, head: bytes, kind: Kind, given: str | None) -> Enc
         try:
             for _ in text_blocks(path, name, errors="strict"):
                 pass
-            return Encoding(name)
+            return name, ""
         except UnicodeDecodeError:
             if name != "utf-8":
-                return Encoding(name, f"not valid {name.upper()}: undecodable bytes became U+FFFD")
+                return name, f"not valid {name.upper()}: undecodable bytes became U+FFFD"
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
     if len(_CONTROLS.findall(sample)) * 50 > len(sample):
         raise Binary(f"binary; {_CONVERT}")
     if declared:
-        return Encoding(declared)
+        return declared, ""
     if 2 * sum(map(len, _MULTIBYTE.findall(sample))) > len(_HIGH.findall(sample)):
-        return Encoding("utf-8", "not valid UTF-8: undecodable bytes became U+FFFD")
+        return "utf-8", "not valid UTF-8: undecodable bytes became U+FFFD"
     name = _guessed(sample)
-    return Encoding(name, f"not valid UTF-8: read as {name}; if that is wrong, give encoding='NAME'")
+    return name, f"not valid UTF-8: read as {name}; if that is wrong, give encoding='NAME'"
 
 
 def _declared(head: bytes, kind: Kind) -> str:
@@ -193,8 +173,8 @@ def _declared(head: bytes, kind: Kind) -> str:
 def _guessed(sample: bytes) -> str:
     """The encoding of a text that is not UTF-8, by its letters beyond ASCII.
 
-    Where these stand alone among ASCII, each encoding is measured by the language whose alphabet has the
-    most of them. Where they stand together, the script is not Latin.
+    Where these stand alone among ASCII, encodings are compared by their alphabets. Where they stand together,
+    the script is not Latin.
     """
     high = _HIGH.findall(sample)
     together = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", sample))
@@ -203,34 +183,21 @@ def _guessed(sample: bytes) -> str:
             from charset_normalizer import from_bytes
         except ImportError:
             raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
-        best = from_bytes(sample, cp_isolation=list(_OTHER_SCRIPTS)).best()
+        best = from_bytes(sample, cp_isolation=_OTHER_SCRIPTS).best()
         if best is not None:
             return str(best.encoding)
-    western = _letters(high, "cp1252")
-    margins = {}
-    for name in _ALPHABETS:
-        other = _letters(high, name)
-        differing = [
-            place for place, (ours, theirs) in enumerate(zip(western, other, strict=True)) if ours != theirs
-        ]
-        if len(high) >= _FEW and differing:
-            margins[name] = _fit(other, differing, name) - _fit(western, differing, "cp1252")
-    best_name = max(margins, key=lambda name: margins[name], default="cp1252")
-    return best_name if margins.get(best_name, 0) > _CLEARLY else "cp1252"
 
+    def fit(encoding: str) -> float:
+        """How many of the letters are in the alphabet that has the most of them."""
+        letters = Counter(each.decode(encoding, "replace").lower() for each in high)
+        signs = sum(letters[each] for each in _SIGNS)
+        return max(
+            signs + sum(letters[each] for each in alphabet) for alphabet in _ALPHABETS[encoding]
+        ) / len(high)
 
-def _letters(high: list[bytes], encoding: str) -> list[str]:
-    return [each.decode(encoding, "replace").lower() for each in high]
-
-
-def _fit(letters: list[str], differing: list[int], encoding: str) -> float:
-    """How well an alphabet of an encoding has all letters, and those in which encodings differ."""
-
-    def share(alphabet: str, some: list[str]) -> float:
-        return sum(each in alphabet or each in _SIGNS for each in some) / len(some)
-
-    unlike = [letters[place] for place in differing]
-    return max(share(each, letters) * share(each, unlike) for each in _ALPHABETS[encoding])
+    fits = {name: fit(name) for name in _ALPHABETS} if len(high) >= _FEW else {"cp1252": 1.0}
+    best_name = max(fits, key=lambda name: fits[name])
+    return best_name if fits[best_name] > fits["cp1252"] + _CLEARLY else "cp1252"
 
 
 def text_blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]:

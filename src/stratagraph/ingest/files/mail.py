@@ -13,10 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from stratagraph.ingest.files.html import Page
-from stratagraph.ingest.files.reading import FileText, Unreadable, Writer, reading
+from stratagraph.ingest.files.reading import ENTRY, FileText, Unreadable, Writer
 
-LARGEST = 64 * 2**20
-"""Bytes of a message."""
 _MOST_LINES = 2_000_000
 _MOST_OF_HEADER = 4000  # characters; the standard library's time and memory grow with the square and more
 _MOST_HEADERS = 100_000  # of a message with all that it holds; a header is searched among all
@@ -55,34 +53,28 @@ class _Policy(EmailPolicy):
         return name, value[:_MOST_OF_HEADER]
 
 
-@reading("mail")
 def from_mail(path: Path) -> FileText:
     """A message: its headers, its text, and a section with `attachment` for each part that is text.
 
     `subject`, `from`, `to`, `date` and `attachments` are metadata.
     """
     with path.open("rb") as file:
-        return _message(file.read(LARGEST + 1))[0]
+        return _message(file.read(ENTRY + 1))[0]
 
 
 def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The messages of a mailbox with their numbers, as records; `id` is the Message-ID, if there is one."""
     with closing(mailbox.mbox(path, create=False)) as box:
         for number, key in enumerate(box.iterkeys(), 1):
-            try:
-                letter, identity = _message(box.get_bytes(key))
-            except Unreadable:
-                raise
-            except Exception as error:
-                raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
+            letter, identity = _message(box.get_bytes(key))
             record = {"text": letter.text, "metadata": letter.metadata, "notes": letter.notes}
             yield number, record | ({"id": identity} if identity else {})
 
 
 def _message(content: bytes) -> tuple[FileText, str]:
     """A message and its Message-ID."""
-    if len(content) > LARGEST or content.count(b"\n") > _MOST_LINES:
-        raise Unreadable(f"mail of more than {LARGEST:,} bytes or {_MOST_LINES:,} lines")
+    if len(content) > ENTRY or content.count(b"\n") > _MOST_LINES:
+        raise Unreadable(f"mail of more than {ENTRY:,} bytes or {_MOST_LINES:,} lines")
     message = cast(EmailMessage, message_from_bytes(content, policy=_Policy()))
     writer, names = Writer(), list[str]()
     _write(message, writer, names, {}, 0)

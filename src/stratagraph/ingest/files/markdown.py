@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from stratagraph.ingest.files.reading import ENTRY, FileText, Headings, Unreadable, Writer, reading
+from stratagraph.ingest.files.reading import ENTRY, FileText, Headings, Unreadable, Writer
 
 _ATX = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _SETEXT = re.compile(r"^ {0,3}(={2,}|-{2,})[ \t]*$")
@@ -103,7 +103,6 @@ def _plain(value: str) -> Any:
     return int(value) if re.fullmatch(r"-?\d{1,15}", value) else value
 
 
-@reading("notebook")
 def from_notebook(path: Path) -> FileText:
     """The cells of a Jupyter notebook, with the outputs that are text; headings begin sections."""
     if path.stat().st_size > ENTRY:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from stratagraph.ingest.files.flow import BREAK, Equation, Flow
 from stratagraph.ingest.files.html import Page
-from stratagraph.ingest.files.reading import TAGS, FileText, Unreadable, Writer, reading
+from stratagraph.ingest.files.reading import TAGS, FileText, Unreadable, Writer
 from stratagraph.ingest.files.xml import Package
 
 _LEFT_OUT = {
@@ -252,7 +252,6 @@ def _main(package: Package, usual: str) -> str:
     return next((name for kind, name in links if kind == "officeDocument" and name in package), usual)
 
 
-@reading("DOCX")
 def from_docx(path: Path) -> FileText:
     """Paragraphs and tables in order; a heading begins a section with `headings`.
 
@@ -277,7 +276,6 @@ def from_docx(path: Path) -> FileText:
         return writer.file_text(package.properties("docProps/core.xml"))
 
 
-@reading("PPTX")
 def from_pptx(path: Path) -> FileText:
     """Slides in order, each a section with its number as `slide`; notes follow their slide."""
     with zipfile.ZipFile(path) as archive:
@@ -298,7 +296,6 @@ def from_pptx(path: Path) -> FileText:
         return writer.file_text({**package.properties("docProps/core.xml"), "slides": count})
 
 
-@reading("ODT")
 def from_odt(path: Path) -> FileText:
     """Paragraphs and tables in order; a heading begins a section with `headings`.
 
@@ -313,7 +310,6 @@ def from_odt(path: Path) -> FileText:
         return writer.file_text(package.properties("meta.xml"))
 
 
-@reading("EPUB")
 def from_epub(path: Path) -> FileText:
     """The chapters of a book in reading order; a heading begins a section with `headings`."""
     writer, tags = Writer(), TAGS

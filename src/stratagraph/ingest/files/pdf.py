@@ -6,7 +6,7 @@ import re
 from contextlib import closing
 from pathlib import Path
 
-from stratagraph.ingest.files.reading import PAGES, FileText, Unreadable, Writer, reading
+from stratagraph.ingest.files.reading import PAGES, FileText, Unreadable, Writer
 
 _CUT = re.compile(r"(\w[\w'’]*)(?:[\x02\ufffe\xad]\s*|[-\u2010]\n)(?=(\w+))")
 """A word that a line's end cuts: PDFium marks most hyphens there as U+0002, and leaves others."""
@@ -19,7 +19,6 @@ _COMPOUND = re.compile(
 """First parts of compounds, which keep their hyphen."""
 
 
-@reading("PDF")
 def from_pdf(path: Path) -> FileText:
     """The pages of a PDF, each a section with its number as `page`; a damaged page is left out.
 

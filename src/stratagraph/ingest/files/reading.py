@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import wraps
-from pathlib import Path
 from typing import Any
 
 from stratagraph.types.records import Section
 
-INSTALL = "reading it needs pip install 'stratagraph[files]'"
-LARGEST = 2**29
-"""Bytes that an archive may unpack to, and characters that a file may hold."""
-MARKUP = 2**27
-"""Bytes of XML that an archive may unpack to; parsers need several times as much memory."""
-ENTRY = 2**26
-"""Bytes that a file in an archive may have if it is read at once."""
-ENTRIES = 10_000
-"""Files that an archive may hold."""
-PAGES = 20_000
-"""Pages that a PDF may have."""
-CELLS = 5_000_000
-"""Cells of a workbook: rows x columns, empty ones included."""
-COLUMNS = 20_000
-"""Columns of a CSV table."""
-LINE = 8 * 2**20
-"""Characters that a line of CSV or JSON may have."""
-TAGS = 2_000_000
-"""Tags of an HTML page, and elements of the XML of an archive."""
-SECTIONS = 100_000
-"""Sections of a file, such as pages or headings."""
-DEPTH = 500
-"""How deep elements of HTML or XML may be nested."""
+LARGEST = 2**29  # bytes that an archive may unpack to, and characters that a file may hold
+MARKUP = 2**27  # bytes of XML that an archive may unpack to; parsers need several times as much memory
+ENTRY = 2**26  # bytes of a file in an archive, a message or a notebook, which are read at once
+ENTRIES = 10_000  # files of an archive
+PAGES = 20_000  # pages of a PDF
+CELLS = 5_000_000  # cells of a workbook: rows x columns, empty ones included
+COLUMNS = 20_000  # columns of a CSV table
+LINE = 8 * 2**20  # characters of a line of CSV or JSON
+TAGS = 2_000_000  # tags of an HTML page, and elements of the XML of an archive
+SECTIONS = 100_000  # sections of a file, such as pages or headings
+DEPTH = 500  # how deep elements of XML may be nested
 
 
 class Unreadable(Exception):
@@ -101,26 +87,3 @@ class Headings:
             self._open.pop()
         self._open.append((level, " ".join(title.split())))
         return {"headings": [title for _, title in self._open]}
-
-
-def reading(kind: str) -> Callable[[Callable[[Path], FileText]], Callable[[Path], FileText]]:
-    """Turn a missing library and any error of a parser into `Unreadable`."""
-
-    def decorated(read: Callable[[Path], FileText]) -> Callable[[Path], FileText]:
-        @wraps(read)
-        def guarded(path: Path) -> FileText:
-            try:
-                document = read(path)
-            except ImportError:
-                raise Unreadable(f"{kind}; {INSTALL}") from None
-            except (Unreadable, MemoryError):
-                raise
-            except Exception as error:
-                raise Unreadable(f"{kind}, damaged ({type(error).__name__}: {error})") from error
-            if not document.text:
-                raise Unreadable(f"{kind} without any text")
-            return document
-
-        return guarded
-
-    return decorated

@@ -12,7 +12,7 @@ from itertools import chain, dropwhile, islice, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
-from stratagraph.ingest.files.reading import CELLS, COLUMNS, LINE, FileText, Unreadable, Writer, reading
+from stratagraph.ingest.files.reading import CELLS, COLUMNS, LINE, FileText, Unreadable, Writer
 from stratagraph.ingest.files.shown import shown
 
 Fields = list[tuple[str, str]]
@@ -201,7 +201,6 @@ def bounded_lines(lines: TextIO) -> Iterator[str]:
         yield line
 
 
-@reading("XLSX")
 def from_xlsx(path: Path) -> FileText:
     """Sheets in order, each a section with its name as `sheet`: titles, and a statement for each row."""
     from openpyxl import load_workbook
