@@ -39,32 +39,26 @@ def read_documents(
 ) -> FileDocuments:
     """Read the documents in files and folders, in a stable order.
 
-    Folders are read recursively, sorted by name. Left out are hidden files, linked folders, index folders,
-    `node_modules`, style sheets and scripts, pictures, sound, videos, fonts, programs and other binary files.
-    A path that is given by itself is always read. The content decides the file type, and for text the name:
+    Folders are read recursively, sorted by name, without hidden files, linked folders, index folders,
+    `node_modules`, style sheets, scripts and binary files. A path that is given by itself is always read. The
+    content decides the file type, and for text the name; `docs/how-to/files.md` says what is read of each.
 
-    - PDF, XLSX (extra `files`), DOCX, PPTX, ODT, EPUB, HTML, Markdown and reStructuredText become one
-      document each. Their chunks have `page`, `slide`, `sheet` or `headings` in their metadata; front matter,
-      titles, authors and dates become metadata.
+    - PDF, XLSX (extra `files`), DOCX, PPTX, ODT, EPUB, HTML, Markdown, reStructuredText, mail and notebooks
+      become one document each, whose chunks have `page`, `slide`, `sheet` or `headings` in their metadata.
     - CSV and JSON: one document per row, `file:id` by a column `id`, or else `file:` and a hash of the row.
-      Repeated ids are numbered. Its text is a statement, `name: value; name: value.`, and its columns are
-      metadata too. What stands beside the rows of a JSON file is the document `file`.
-    - `.eml`, and the messages of an `.mbox`: one document each, `file` and `file:message-id`. `.ipynb`: its
-      cells.
-    - `.jsonl`: one document per line, with `text` or `contents`, and optionally `id` (by default as of a
-      row), `title` (prepended to the text), and `metadata`. Other keys become metadata. A line without a
-      text is a row.
-    - Other text: one document. UTF-8, and UTF-16 with a byte order mark, are read exactly. Other text is read
-      as its file declares, else as Windows-1252 unless its letters speak for another encoding, with a
-      warning. Text above 8 MiB becomes a `StreamedDocument`.
+      Its columns are metadata too. What stands beside the rows of JSON is the document `file`.
+    - `.mbox`: one document per message, `file:message-id`.
+    - `.jsonl`: one document per line, with `text` or `contents`, and optionally `id`, `title` (prepended to
+      the text), and `metadata`. Other keys become metadata. A line without a text is a row.
+    - Other text: one document, above 8 MiB a `StreamedDocument`. Text that is not UTF-8 is read as its file
+      declares, else as Windows-1252 unless its letters speak for another encoding, with a warning.
 
     Parsers of archives, PDF, HTML, JSON and mail run in another process, with bounds of memory and time.
     Whatever cannot be read is skipped, and the other files are read.
 
-    A document's id, and its metadata's `source`, is the path inside the folder that was given, with forward
-    slashes, such as `sub/b.txt`, whatever way the folder was spelt. Of several folders, ids begin with the
-    folder's name; the id of a file that is given by itself is its name. An index remembers its folders: their
-    files keep their ids, whether the folder is given again alone, with others, or in part.
+    A document's id, and its metadata's `source`, is the path inside the folder that was given, such as
+    `sub/b.txt`. Of several folders, ids begin with the folder's name; the id of a file that is given by
+    itself is its name. The files of an index keep their ids, however their folder is given again.
 
     Parameters
     ----------
