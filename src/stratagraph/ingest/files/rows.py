@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, dropwhile, islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -78,7 +78,7 @@ def records(
     It may have titles above one or two header rows, or no header. A header without rows is text, if
     `lone_header`.
     """
-    coming = dropwhile(lambda each: not any(each[1]), rows)
+    coming = _with_single_gaps(rows)
     ahead = list(islice(coming, _AHEAD))
     if not ahead:
         return
@@ -97,6 +97,15 @@ def records(
         yield ahead[titles][0], " | ".join(dict.fromkeys(filter(None, head[0])))
 
 
+def _with_single_gaps(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows without those blank ones that stand at the beginning or behind another blank one."""
+    is_after_row = False
+    for number, row in rows:
+        if any(row) or is_after_row:
+            yield number, row
+        is_after_row = any(row)
+
+
 def _header(grid: list[list[str]]) -> tuple[int, int]:
     """How many rows at the beginning of a table are titles, and how many after them are its header."""
     cells = [len(set(filter(None, row))) for row in grid]
@@ -105,7 +114,7 @@ def _header(grid: list[list[str]]) -> tuple[int, int]:
     widest, titles = max(counts), 0
     for own, below in pairwise(cells):
         is_title = own == 1 < min(widest, max(width, 2)) and max(cells[titles + 1 :]) > 1
-        is_apart = own < width and not below and any(cells[titles + 1 :])
+        is_apart = (own < width or own == 1) and not below and any(cells[titles + 1 :])
         if own and not is_title and not is_apart:
             break
         titles += 1
