@@ -621,6 +621,27 @@ def test_a_build_over_an_index_brings_it_to_its_inputs(
         assert index.documents().keys() == {"c.txt", "d.txt"}
 
 
+def test_an_emptied_folder_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("letters", "notes"):
+        Path(folder).mkdir()
+        Path(folder, "a.txt").write_text(f"Ada wrote {folder} to Bremen.", "utf-8")
+    runner, hashing = CliRunner(), ["--embedder", "hashing"]
+    assert runner.invoke(main, ["build", "letters", "notes", "-o", "idx", *hashing]).exit_code == 0
+    Path("notes", "a.txt").unlink()
+    kept = runner.invoke(main, ["sync", "idx", "notes", *hashing])
+    assert "vanished: 1 (notes/a.txt); --prune deletes" in kept.output
+    assert (
+        "deleted: 1 (notes/a.txt)"
+        in runner.invoke(main, ["sync", "idx", "notes", "--prune", *hashing]).output
+    )
+    again = runner.invoke(main, ["sync", "idx", "notes", "--prune", *hashing])
+    assert "no readable text in 'notes': found no files" in again.output
+    Path("letters", "a.txt").unlink()
+    last = runner.invoke(main, ["sync", "idx", "letters", "--prune", *hashing])
+    assert "sync: the index has 0 documents" in last.output
+
+
 def test_documents_cannot_command_the_terminal(tmp_path: Path) -> None:
     command = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200f\u061c"
     file, index = tmp_path / f"note{command}.txt", str(tmp_path / "idx")

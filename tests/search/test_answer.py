@@ -81,6 +81,12 @@ def test_a_text_of_nothing_but_a_heading_keeps_it() -> None:
     assert title_line("One line") == ("", 0)
 
 
+def test_the_line_under_a_title_belongs_to_it() -> None:
+    text = "Crew handbook\n=============\n\nWelcome aboard."
+    assert title_line(text) == ("Crew handbook", text.index("\nWelcome"))
+    assert "===" not in excerpts("Who is welcome aboard?", text)
+
+
 def excerpts(question: str, *texts: str, length: Length | None = None) -> str:
     index = sg.build_index(list(texts), embedder=HashingEmbedder(), progress=False)
     return index.answer(question, length=length).text

@@ -97,8 +97,8 @@ def read_documents(
         At once, if a path does not exist.
     ValueError
         At once, if the encoding is unknown. When reading begins, if two files have one id, or a file has that
-        of one of another folder of the index. At the end, if there was nothing to read; the message lists
-        what was skipped.
+        of one of another folder of the index. At the end, if there was nothing to read, and no file of the
+        index vanished; the message lists what was skipped.
     """
     given = [Path(path) for path in _listed(paths)]
     for path in given:
@@ -167,6 +167,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         self._walk = Walk(self._skip, self._leave_out, include, exclude)
         self._roots: Roots | None = None
         self._found: list[Found] = []
+        self._owners: Mapping[str, str] = {}
         self._documents = self._all()
 
     def __iter__(self) -> FileDocuments:
@@ -215,7 +216,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
                     "it is another one, give name='NAME', with which its ids begin"
                 )
             self._found.append(file)
-        self._roots = roots
+        self._roots, self._owners = roots, owners
 
     def roots(self) -> dict[str, list[str]]:
         """Path and prefix of each root of the index and of those that were given, by its key."""
@@ -260,7 +261,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
             for document in self._read(reader):
                 any_read = True
                 yield document
-        if not any_read and not self.files:
+        if not (any_read or self.files or any(self.vanished(*own) for own in self._owners.items())):
             where = ", ".join(repr(str(path)) for path in self._given) or "an empty list of paths"
             what = "; ".join(self._skipped[:5])
             more = f"; and {len(self._skipped) - 5} more" if len(self._skipped) > 5 else ""

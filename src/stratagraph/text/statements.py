@@ -52,6 +52,7 @@ _YEAR = re.compile(r"\s*(?:1\d|20)\d\d\s*")
 
 LONGEST_TITLE = 100  # characters
 _MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_UNDERLINE = re.compile(r"(?:={2,}|-{2,})[^\S\n]*\n")
 _LIKE_A_TITLE = re.compile(
     r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
 )
@@ -190,11 +191,13 @@ def title_line(text: str) -> tuple[str, int]:
     head = markup_free(line)
     if " | " in head or (is_field(head) and is_field(rest.partition("\n")[0])):  # of a record
         return "", 0
-    rest = rest.lstrip()
+    underline = _UNDERLINE.match(rest)
+    begin = len(line) + 1 + (underline.end() if underline else 0)
+    rest = text[begin:].lstrip()
     if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
         return "", 0
     looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
-    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
+    return (head, begin) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
 
 
 def markup_free(line: str) -> str:
