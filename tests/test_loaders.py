@@ -254,6 +254,22 @@ def test_tables_of_western_names_are_windows_1252(folder, read, language, rows):
     assert "cp1252" in read.warned["k.csv"]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "names"),
+    [
+        ("cp1250", "Łódź;Gdańsk\nKraków;Wałęsa\nŻółć;Poznań"),
+        ("cp1250", "Győr;Pécs\nSzőke;Kőszeg\nErdős;Nyíregyháza\nFűzfő;Buda"),
+        ("cp1254", "Şişli;Çağlayan\nÜsküdar;Işık\nBeyoğlu;Kadıköy"),
+    ],
+)
+def test_letters_may_speak_for_another_encoding(folder, read, encoding, names):
+    (folder / "k.csv").write_bytes(f"name;place\n{names}\n".encode(encoding))
+    assert [d.text for d in read("k.csv")] == [
+        "name: {}; place: {}.".format(*line.split(";")) for line in names.split("\n")
+    ]
+    assert encoding in read.warned["k.csv"]
+
+
 def test_an_encoding_is_declared_or_given(folder, read):
     text = "# coding: koi8-r\nname = 'Волна'\n"
     (folder / "a.py").write_bytes(text.encode("koi8-r"))

@@ -45,7 +45,7 @@ _CONVERT = "convert it to plain text first"
 _EXTRA = "pip install 'stratagraph[files]'"
 _SAMPLE = 2**16  # bytes that decide how a file is encoded that is not UTF-8
 _FEW = 4  # letters beyond ASCII, below which a text is Western European
-_CLEARLY = 0.2  # share of letters by which an alphabet must fit better than those of Western Europe
+_CLEARLY = 0.1  # share of letters by which an alphabet must fit better than those of Western Europe
 _WESTERN = (
     *("àâæçéèêëîïôœùûüÿ", "äöüß", "áéíóúüñ¿¡ºª", "ãáâàçéêíóôõúüºª", "åæøéèêóòô", "åäöéü", "àèéìíîòóùú"),
     *("áðéíóúýþæö", "ëïéèóöüáàêû", "àçèéíïòóúü·"),
