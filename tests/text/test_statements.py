@@ -20,6 +20,7 @@ STANZA = (
         ("It rains. St. Peter is wet.", ["It rains.", "St. Peter is wet."]),
         ("Port: Soll; Note: Shut. Ask Mr. Vik.\nPort: Ostra; Note: a; b.", None),
         ("Port: Soll\nFare: 7\nPort: Ostra\nFare: 9", ["Port: Soll\nFare: 7", "Port: Ostra\nFare: 9"]),
+        ("Fares:\nFares: 7\nPort: Soll", ["Fares:\nFares: 7\nPort: Soll"]),
         ("- port: Soll\n  fare: 7\n- port: Ostra\n  fare: 9", None),
         ("[soll]\nfare=7\n[ostra]\nfare=9", ["[soll]\nfare=7", "[ostra]\nfare=9"]),
         ("level=info port=Soll msg=Shut. Now.\nlevel=warn port=Ostra", None),

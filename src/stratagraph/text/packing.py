@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -83,6 +83,8 @@ def numbered(number: int, text: str) -> str:
 
 
 def _without_numbers(text: str) -> str:
+    if text.isascii() and "[" not in text:
+        return text
     plain = folded(text)
     matches = list(_LIKE_A_NUMBER.finditer(plain))
     if not matches:
@@ -193,7 +195,7 @@ def pack(
     rows = [(at, each) for at, own in enumerate(read) for each in own.statements]
     said = [each.shown(read[at].text) for at, each in rows]
     written = [_WORD.findall(text) for text in said]
-    weights = _words_in(question, said, [[word.lower() for word in own] for own in written])
+    weights = _words_in(question, said, written)
     if heads is not None and _fit([each.entire for each in read], max_tokens, count_tokens):
         chosen = list(range(len(rows)))
     else:
@@ -229,8 +231,8 @@ def _fit(pieces: Iterable[Piece], max_tokens: int, count_tokens: CountTokens) ->
 def beginning(question: str, text: str, max_tokens: int, count_tokens: CountTokens) -> str:
     """What fits of the statement of a text that has most words of the question, cut between fields."""
     found = [each.shown(text) for each in statements(text, title_line(text)[1])] or [text]
-    words = [[word.lower() for word in _WORD.findall(each)] for each in found]
-    best = found[int(np.argmax(_words_in(question, found, words).sum(axis=1)))]
+    words = map(_WORD.findall, found)
+    best = found[int(np.argmax(_words_in(question, found, list(words)).sum(axis=1)))]
     return whole_fields(best, max_tokens, count_tokens)
 
 
@@ -306,21 +308,29 @@ def _names_in(
     Returns those of each statement that several texts have, and the statements and rarity of each, at most 1.
     """
     asked = {word.lower() for word in _WORD.findall(question[:_LONGEST_QUESTION])} | FUNCTION
-    entitled = [{word.lower() for word in words if _NAME.match(word)} for words in titles]
-    rows, places = defaultdict[str, list[int]](list), defaultdict[str, set[int]](set)
+    words_in = [{*words} for words in titles]  # each text
+    for words, place in zip(said, at.tolist(), strict=True):
+        words_in[place].update(words)
+    named = {
+        word: name
+        for word in filter(_NAME.match, set().union(*words_in))
+        if (name := word.lower()) not in asked
+    }
+    counts = Counter(chain.from_iterable({named[word] for word in named.keys() & own} for own in words_in))
+    named = {word: name for word, name in named.items() if counts[name] > 1}
+    entitled = [{named[word] for word in named.keys() & words} for words in titles]
+    rows = defaultdict[str, list[int]](list)
     names = []
     for row, (words, place) in enumerate(zip(said, at.tolist(), strict=True)):
-        names.append(({word.lower() for word in words if _NAME.match(word)} | entitled[place]) - asked)
+        names.append({named[word] for word in named.keys() & words} | entitled[place])
         for name in names[row]:
             rows[name].append(row)
-            places[name].add(place)
     most = log(1 + len(titles))
     shared = {
-        name: (np.array(rows[name], np.int64), log(1 + len(titles) / len(with_name)) / most)
-        for name, with_name in places.items()
-        if len(with_name) > 1
+        name: (np.array(own, np.int64), log(1 + len(titles) / counts[name]) / most)
+        for name, own in rows.items()
     }
-    return [own & shared.keys() for own in names], shared
+    return names, shared
 
 
 def _words_in(question: str, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
@@ -331,9 +341,9 @@ def _words_in(question: str, sentences: Sequence[str], words: Sequence[Sequence[
     spaced, pairs = _stems(question[:_LONGEST_QUESTION])
     stems = tuple(spaced)
     columns = {  # a word has a stem with an ending of at most three letters
-        word: [at for at, stem in enumerate(stems) if word.startswith(stem) and len(word) <= len(stem) + 3]
-        for word in set(chain.from_iterable(words))
-        if word.startswith(stems)
+        word: [at for at, stem in enumerate(stems) if low.startswith(stem) and len(low) <= len(stem) + 3]
+        for word in {*chain.from_iterable(words)}
+        if (low := word.lower()).startswith(stems)
     }
     has = np.zeros((len(sentences), len(spaced) + len(pairs)), np.bool_)
     for row, own in enumerate(words):
@@ -366,11 +376,11 @@ def _stems(question: str) -> tuple[list[str], list[str]]:
 
 def _repeats(texts: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
     """Which statements have the same words as an earlier one; words that were added to them do not count."""
-    earlier: set[tuple[str, ...]] = set()
+    earlier: set[str] = set()
     repeats = np.zeros(len(words), np.bool_)
     for row, (text, own) in enumerate(zip(texts, words, strict=True)):
         plain = without_added(text)
-        key = tuple(own if plain is text else map(str.lower, _WORD.findall(plain)))
+        key = " ".join(own if plain is text else _WORD.findall(plain)).lower()
         repeats[row] = key in earlier
         earlier.add(key)
     return repeats

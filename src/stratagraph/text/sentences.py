@@ -58,14 +58,23 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
     They are looked for one after the other, so the first few of a long text cost little.
     """
-    start = 0
-    for end in _ends(text):
-        sentence = text[start:end]
-        left = start + len(sentence) - len(sentence.lstrip())
-        right = start + len(sentence.rstrip())
-        if left < right:
-            yield left, right
-        start = end
+    start = len(text) - len(text.lstrip())
+    for match in _BREAK.finditer(text):
+        end = match.end()
+        if end >= len(text):
+            break
+        kind = match.lastgroup
+        if (
+            (kind == "stop" or kind == "line")
+            and (text[end].islower() or (kind == "stop" and _abbreviated(text, start, match.start(), end)))
+            and match[0].count("\n") < 2
+        ):
+            continue
+        if end > start:
+            yield start, start + len(text[start:end].rstrip())
+            start = end
+    if start < len(text):
+        yield start, len(text.rstrip())
 
 
 def with_added(names: Sequence[str], text: str) -> str:
@@ -123,26 +132,6 @@ def middle(text: str) -> int:
         if not (accent or after in _JOINERS or text[cut - 1] == "\u200d"):
             return cut
     return centre
-
-
-def _ends(text: str) -> Iterator[int]:
-    """The end of every sentence, the last being the text's."""
-    start = 0
-    for match in _BREAK.finditer(text):
-        end = match.end()
-        if end >= len(text):
-            break
-        kind = match.lastgroup
-        paragraph = kind == "paragraph" or match.group().count("\n") > 1
-        if not paragraph and kind != "full":
-            if text[end].islower():
-                continue
-            if kind == "stop" and _abbreviated(text, start, match.start(), end):
-                continue
-        yield end
-        start = end
-    if start < len(text):
-        yield len(text)
 
 
 def _abbreviated(text: str, start: int, stop: int, end: int) -> bool:

@@ -40,6 +40,8 @@ _LINE = re.compile(
     rf"(?P<field>{_FIELD})?)",
     re.MULTILINE,
 )
+_MARK = re.compile(r"[:=|\uff1a]")
+_STARTS = frozenset("-*+\u2022`~[(<0123456789")  # of lines that may have a kind without a mark inside
 _KEYED = re.compile(r"(?:^|\s)[\w.-]{1,40}(?:=[^\s=]|: )")
 _ONE_OF_SEVERAL = re.compile(rf";[^\S\n]{{1,3}}(?={_NAME}:(?:\s|$))")
 _BORDER = re.compile(rf"\n|;[^\S\n]{{1,3}}(?={_NAME}:(?:\s|$))|[^\S\n]\|[^\S\n]|[^\S\n](?=[\w.-]{{1,40}}=)")
@@ -118,8 +120,16 @@ def statements(text: str, begin: int = 0, header: str = "") -> list[Statement]:
     found: list[Statement] = []
     at = 0
     while at < len(lines):
-        end, own = _group(text, lines, at, header if not at else "")
-        found += own
+        end = at
+        while end < len(lines) and lines[end].kind == "text" and not lines[end].short:
+            end += 1
+        while at < end < len(lines) and not lines[end].apart:  # the block of the last one goes on
+            end -= 1
+        if at < end:
+            found += _prose(text, lines[at].start, lines[end - 1].end)
+        else:
+            end, own = _group(text, lines, at, header if not at else "")
+            found += own
         at = end
     return _led(text, found)
 
@@ -237,6 +247,8 @@ def _lines(text: str, begin: int) -> list[_Line]:
 
 
 def _line(body: str, at: int, indent: int, apart: bool) -> _Line:
+    if body[indent] not in _STARTS and _MARK.search(body) is None:
+        return _Line(at + indent, at + len(body), indent, "text", "", apart)
     match = _LINE.match(body)
     assert match is not None
     kind, name = match.lastgroup or "text", ""
@@ -374,7 +386,7 @@ def _starts(text: str, lines: Sequence[_Line]) -> list[int]:
         keys = {*leads, *sections}  # the key of a map belongs to its first field
         again = [n - (n - 1 in keys) for n, name in named if name == first]
         is_key = again[0] - 1 in keys or (again[0] == 1 and not lines[0].name)
-        return [0, *again[is_key or not again[0] :]]
+        return sorted({0, *again[is_key or not again[0] :]})
     if sections:
         return sorted({0, *sections})
     maps = [
@@ -450,6 +462,9 @@ def _led(text: str, found: Sequence[Statement]) -> list[Statement]:
     while at < len(found):
         each = found[at]
         at += 1
+        if not each.item and (each.record or text[each.end - 1] not in _COLONS):
+            led.append(each)
+            continue
         leads = not (each.record or each.item) and text.endswith(_COLONS, each.start, each.end)
         end = at
         counted = end < len(found) and text[found[end].start].isdigit()
