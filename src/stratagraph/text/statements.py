@@ -40,6 +40,7 @@ _LINE = re.compile(
     rf"(?P<field>{_FIELD})?)",
     re.MULTILINE,
 )
+_BODY = re.compile(r"\S[^\n]*")
 _MARK = re.compile(r"[:=|\uff1a]")
 _STARTS = frozenset("-*+\u2022`~[(<0123456789")  # of lines that may have a kind without a mark inside
 _KEYED = re.compile(r"(?:^|\s)[\w.-]{1,40}(?:=[^\s=]|: )")
@@ -229,15 +230,14 @@ def size(text: str, start: int, end: int) -> int:
 def _lines(text: str, begin: int) -> list[_Line]:
     """The lines that are not blank."""
     lines: list[_Line] = []
-    apart, at = True, begin
-    while at < len(text):
-        stop = text.find("\n", at)
-        stop = len(text) if stop < 0 else stop
-        body = text[at:stop].rstrip()
-        bare = body.lstrip()
-        if bare:
-            lines.append(_line(body, at, len(body) - len(bare), apart))
-        apart, at = not bare, stop + 1
+    last = begin - 2
+    for match in _BODY.finditer(text, begin):
+        start, body = match.start(), match[0].rstrip()
+        margin = max(text.rfind("\n", begin, start) + 1, begin)
+        marked = body[0] in _STARTS or _MARK.search(body)
+        kind, name = _kind(body) if marked else ("text", "")
+        lines.append(_Line(start, start + len(body), start - margin, kind, name, margin > last + 1))
+        last = match.end()
     if len(lines) > 2 and lines[0].kind == "item" and lines[1].kind == "field":
         # A passage lost the blanks before its first entry: those of the next one tell its depth.
         depth = next((line.indent for line in lines[1:] if line.kind == "item"), 0)
@@ -246,9 +246,8 @@ def _lines(text: str, begin: int) -> list[_Line]:
     return lines
 
 
-def _line(body: str, at: int, indent: int, apart: bool) -> _Line:
-    if body[indent] not in _STARTS and _MARK.search(body) is None:
-        return _Line(at + indent, at + len(body), indent, "text", "", apart)
+def _kind(body: str) -> tuple[str, str]:
+    """The kind of a line without its indent, and the name of its field."""
     match = _LINE.match(body)
     assert match is not None
     kind, name = match.lastgroup or "text", ""
@@ -264,7 +263,7 @@ def _line(body: str, at: int, indent: int, apart: bool) -> _Line:
             and len(_KEYED.findall(body)) > 2 - ("=" in body)
         ):
             kind = "several"
-    return _Line(at + indent, at + len(body), indent, kind, name, apart)
+    return kind, name
 
 
 def _group(text: str, lines: Sequence[_Line], at: int, header: str) -> tuple[int, list[Statement]]:
