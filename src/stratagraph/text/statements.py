@@ -199,16 +199,14 @@ def whole_fields(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
 def title_line(text: str) -> tuple[str, int]:
     """The title of a text and where the rest begins; empty and 0 if there is none."""
     line, newline, rest = text.partition("\n")
-    head = markup_free(line)
-    if " | " in head or (is_field(head) and is_field(rest.partition("\n")[0])):  # of a record
-        return "", 0
     underline = _UNDERLINE.match(rest)
     begin = len(line) + 1 + (underline.end() if underline else 0)
-    rest = text[begin:].lstrip()
-    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
+    head, below = markup_free(line), text[begin:].lstrip()
+    if not newline or not 0 < len(head) <= LONGEST_TITLE or not below or not _LIKE_A_TITLE.match(head):
         return "", 0
-    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
-    return (head, begin) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
+    is_field_of_several = _MARK.search(head) and is_field(head) and is_field(rest.partition("\n")[0])
+    is_text = below[0].islower() or head.lower() in OPENERS or head.rpartition(" ")[2] in FUNCTION
+    return ("", 0) if " | " in head or is_field_of_several or is_text else (head, begin)
 
 
 def markup_free(line: str) -> str:
