@@ -408,9 +408,9 @@ def test_damage_is_told_with_its_shard(root: Path, tmp_path: Path) -> None:
         ("", Damaged),
         ("[]", Damaged),
         ('{"format": 1}', FormatMismatch),
-        ('{"stratagraph": 3}', FormatMismatch),
-        ('{"stratagraph": 2, "by": null, "shards": [{"folder": "../elsewhere"}]}', Damaged),
-        ('{"stratagraph": 2, "by": "x", "shards": [{"folder": "shard-0000", "built": true}]}', Damaged),
+        ('{"stratagraph": 2}', FormatMismatch),
+        ('{"stratagraph": 3, "by": null, "shards": [{"folder": "../elsewhere"}]}', Damaged),
+        ('{"stratagraph": 3, "by": "x", "shards": [{"folder": "shard-0000", "built": true}]}', Damaged),
     ],
 )
 def test_a_list_that_no_version_wrote(root: Path, tmp_path: Path, text: str, error: type[Exception]) -> None:

@@ -126,7 +126,7 @@ def test_manifest_of_another_kind(index: Path) -> None:
     rewrite(index, {"embedder": "another"}, sign=False)
     with pytest.raises(Damaged, match="checksum"):
         IndexFolder.open(index)
-    for text in ("", "[]", '{"stratagraph": 2}'):
+    for text in ("", "[]", '{"stratagraph": 3}'):
         (index / "generations" / "1" / "manifest.json").write_text(text)
         with pytest.raises(Damaged, match=r"manifest\.json"):
             IndexFolder.open(index)

@@ -22,13 +22,13 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_manifest_names_the_format(manifest: Path) -> None:
     content = json.loads(manifest.read_text())
-    assert content["stratagraph"] == 2
+    assert content["stratagraph"] == 3
     assert isinstance(content["version"], str)
 
 
 @pytest.mark.parametrize(
     "format_of",
-    [{"stratagraph": 1}, {"stratagraph": "0.1.0", "format": 6}, {"stratagraph": True}, {"format": 6}],
+    [{"stratagraph": 2}, {"stratagraph": "0.1.0", "format": 6}, {"stratagraph": True}, {"format": 6}],
 )
 def test_a_folder_of_another_format_is_refused(manifest: Path, format_of: dict[str, object]) -> None:
     path, sound = manifest.parents[2], manifest.read_text()

@@ -214,6 +214,7 @@ HOSTILE: dict[str, Callable[[Named], Named]] = {
     "spans beyond the end": _with("0.spans", [[0, 7000, 1], [10_000, 13_000, 0]]),
     "negative spans": _with("0.spans", [[0, -7000, 1], [0, 27_000, 0]]),
     "huge spans": _with("0.spans", [[1 << 62, 1 << 62, 1], [1 << 62, 1 << 62, 0]]),
+    "huge spans of 32 bits": _with("0.spans", np.full((2, 3), (1 << 31) - 1, np.int32)),
     "flat spans": _with("0.spans", [0, 20_001, 0]),
     "too few items": _with("0.items", np.zeros(0, np.uint64)),
     "moves of keys": _with("0.moves", [[5, 5]]),

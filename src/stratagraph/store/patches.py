@@ -9,6 +9,8 @@ i-th array:
     i.items    the new items, one after the other
     i.moves    ascending pairs: from which value on numbers moved, and by how much
 
+Spans and moves are int32 where that holds them, else int64.
+
 The writer looks for common runs in several ways and takes the smallest patch. Each gives the exact array. A
 reader applies a patch when it first reads the array.
 """
@@ -40,6 +42,7 @@ _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
 _ENOUGH = 50  # a patch that is so many times smaller than its array is not improved
 _WIDE = 8  # bytes
+_MOST_SMALL = (1 << 31) - 1
 _TABLE = 1 << 22  # numbers below this, or below four times the items, may move
 
 How = Literal["same", "whole", "spliced", "lengths"]
@@ -50,15 +53,15 @@ How = Literal["same", "whole", "spliced", "lengths"]
 class Splice:
     """The steps from an earlier array to a later one: move its numbers, take runs of it, add new items."""
 
-    spans: Spans
+    spans: NDArray[np.signedinteger[Any]]
     items: NDArray[Any]
-    moves: NDArray[np.int64]
+    moves: NDArray[np.signedinteger[Any]]
 
     @classmethod
     def of(cls, before: NDArray[Any], now: NDArray[Any], spans: Spans, moves: NDArray[np.int64]) -> Splice:
         """From the runs that two flat arrays share, the first with its numbers moved."""
         added = spans[:, 2]
-        return cls(spans, now[ranges(np.cumsum(spans[:, 1] + added) - added, added)], moves)
+        return cls(_small(spans), now[ranges(np.cumsum(spans[:, 1] + added) - added, added)], _small(moves))
 
     @property
     def bytes(self) -> int:
@@ -76,10 +79,10 @@ class Splice:
 
     def misfit(self, before: int, kind: np.dtype[Any]) -> bool:
         """Whether it does not fit `before` items of this type. Checked before it is applied."""
-        spans, moves = self.spans, self.moves
-        if spans.dtype != np.int64 or spans.ndim != 2 or spans.shape[1] != 3 or (spans < 0).any():
+        if not {self.spans.dtype, self.moves.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}:
             return True
-        if moves.dtype != np.int64 or moves.ndim != 2 or moves.shape[1] != 2 or self.items.ndim != 1:
+        spans, moves = self.spans.astype(np.int64), self.moves.astype(np.int64)
+        if spans.shape[1:] != (3,) or moves.shape[1:] != (2,) or self.items.ndim != 1 or (spans < 0).any():
             return True
         if len(moves):
             starts = moves[:, 0]
@@ -100,7 +103,13 @@ class Splice:
         return int(self.spans[:, 1:].sum())
 
 
-def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
+def _small(numbers: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+    """The same numbers as int32, if that holds them and the number behind each."""
+    fits = not numbers.size or (numbers.max() < _MOST_SMALL and numbers.min() > -_MOST_SMALL)
+    return numbers.astype(np.int32) if fits else numbers
+
+
+def moved(numbers: NDArray[Any], moves: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
     """Numbers, each moved by the entry of `moves` with the largest start not above it; negative ones stay."""
     if not len(moves):
         return numbers
