@@ -60,7 +60,7 @@ def test_beside_passages_nodes_show_what_these_do_not_say(index: sg.Index) -> No
 
 def test_statements_end_before_the_next_begins() -> None:
     assert joined(["Ada rows.", "two for the bell;", "born in Sarn", "the end"]) == (
-        "Ada rows. two for the bell; born in Sarn; the end"
+        "Ada rows. two for the bell;\nborn in Sarn\nthe end"
     )
     assert joined(["born in Sarn"]) == "born in Sarn"
 
