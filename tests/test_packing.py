@@ -82,6 +82,11 @@ def test_no_line_of_a_text_begins_like_the_number_of_another_text(
     assert digits in shown
 
 
+@pytest.mark.parametrize("mark", ["[\u4e8c]", "[\u3281]", "\u300c2\u300d", "\u2e552\u2e56"])
+def test_numerals_of_other_scripts_and_corner_brackets_are_no_number_either(mark: str) -> None:
+    assert numbered(1, f"a\n{mark} b") == f"[1] a\n({mark[1]}) b"
+
+
 @given(st.text().filter(lambda text: text.strip() and "[" not in unicodedata.normalize("NFKC", text)))
 def test_a_text_without_a_number_in_brackets_is_shown_as_it_is(text: str) -> None:
     assume(not set(text) & set("".join(BRACKETS)))

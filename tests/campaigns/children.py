@@ -17,6 +17,7 @@ import httpx
 
 import stratagraph as sg
 from tests.campaigns.trials import METHODS, Tally, documents
+from tests.test_files import pdf
 
 _HASHING = ("--embedder", "hashing")
 _PROCESSES = ("--mapper", "processes", "--workers", "2")
@@ -62,7 +63,7 @@ def _uploaded(process: subprocess.Popen[str]) -> str:
     address = lines[-1].split()[-1]
     close = {"connection": "close"}  # an idle connection may be closed just when it is used again
     with httpx.Client(base_url=address, timeout=60, headers=close) as client:
-        client.put("/api/files/x.txt", content="The ferry leaves at seven.").raise_for_status()
+        client.put("/api/files/x.pdf", content=pdf(["The ferry leaves at seven."])).raise_for_status()
         for _ in range(600):
             (job,) = client.get("/api/jobs").json()
             if job["state"] in ("done", "failed"):
@@ -85,6 +86,7 @@ def ran(work: Path, base: Path, name: str, chance: random.Random) -> tuple[str, 
     (here / "notes").mkdir()
     for each in documents(0, 80):
         (here / "notes" / f"{each.id}.txt").write_text(each.text)
+    (here / "notes" / "paper.pdf").write_bytes(pdf(["The ferry leaves Ostra at seven."]))
     script = work / "bin" / "stratagraph"
     script.parent.mkdir()
     script.write_text("from stratagraph.__main__ import main\nmain()\n")

@@ -22,6 +22,7 @@ from langchain_stratagraph._convert import SOURCE, to_chunks
 from langchain_stratagraph._models import use_callbacks
 from stratagraph import Chunk, Index
 from stratagraph.operations.pieces import joined, piece_id
+from stratagraph.types.question import Where
 from stratagraph.types.records import json_native
 
 
@@ -77,11 +78,14 @@ class StrataDocumentIndex(DocumentIndex):
         return DeleteResponse(num_deleted=len(present), num_failed=0, succeeded=present, failed=[])
 
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
-        """Return the documents with these ids, as they were given, without unknown ones."""
+        """Return the documents with these ids, as they were given.
+
+        Unknown ones, and those that the retriever's `where` hides, are left out.
+        """
         _refuse(kwargs)
         return [
             Document(id=piece_id(chunk), page_content=chunk.text, metadata=dict(chunk.metadata))
-            for chunk in self._pieces(ids)
+            for chunk in self._pieces(ids, self.retriever.request()["where"])
         ]
 
     def _get_relevant_documents(
@@ -101,11 +105,11 @@ class StrataDocumentIndex(DocumentIndex):
     def _chunks(self, documents: Sequence[Document]) -> list[Chunk]:
         return to_chunks(documents, self.retriever.id_key or document_of)
 
-    def _pieces(self, ids: Sequence[str]) -> list[Chunk]:
+    def _pieces(self, ids: Sequence[str], where: Where | None = None) -> list[Chunk]:
         if not ids:
             return []
         self._index.reload()
-        return self._index.find_chunks(ids)
+        return self._index.find_chunks(ids, where=where)
 
     def _held(self, ids: Sequence[str]) -> list[str]:
         """The ids that are in the index, in the order given."""

@@ -161,13 +161,7 @@ class RayMapper(ApartMapper):
         ]
 
     def _connect(self, ray: Any) -> None:
-        job = ray.job_config.JobConfig(_client_job=True)  # else workers import from the current folder
-        quiet = {
-            "log_to_driver": False,
-            "configure_logging": False,
-            "logging_level": "error",
-            "job_config": job,
-        }
+        quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "error"}
         local = {"num_cpus": self.workers, "include_dashboard": False, "object_store_memory": _STORE}
         try:
             with environment(SAFE_PATH | (_QUIET if self._address is None else {})), _hushed():

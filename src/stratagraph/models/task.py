@@ -23,13 +23,15 @@ T = TypeVar("T")
 _USER = re.compile(r'^\{\{\s*role "user"\s*\}\}[ \t]*\n', re.MULTILINE)
 _NAME = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _BLOCK = re.compile(r"<([A-Za-z_][\w-]*)>(?=.*</\1>)", re.DOTALL)
+_FOREIGN = r"(?![\x00-\x7f\u3040-\u9fff\uac00-\ud7ff])\w"
+"""A letter of a folded text that may look like a Latin one: none of ASCII, Chinese, Japanese or Korean."""
 
 
 def _delimited(template: str, values: Mapping[str, str]) -> str:
     """The template with blocks such as `<passage> ... </passage>` that no value can open or close.
 
-    If a value holds the mark of a block in any disguise (`text.folding`), the block's name gets an ending
-    that is in no value.
+    If a value holds the mark of a block in any disguise (`text.folding`), spaced or with letters of other
+    scripts, the block's name gets an ending that is in no value.
     """
     suspects = [text for text in map(folded, values.values()) if "<" in text]
     if not suspects:
@@ -39,7 +41,8 @@ def _delimited(template: str, values: Mapping[str, str]) -> str:
     while any(nonce in part for part in parts):
         nonce = content_id(nonce, *parts)[:8]
     for tag in sorted(set(_BLOCK.findall(template))):
-        like_mark = re.compile(rf"<[^\w<]*{re.escape(folded(tag))}")
+        letters = [f"(?:{each}|{_FOREIGN})" for each in folded(tag) if each.isalnum()]
+        like_mark = re.compile("<" + "".join(rf"(?:[^\w<]|_)*{each}" for each in letters))
         if any(like_mark.search(value) for value in suspects):
             template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{tag}-{nonce}>", template)
     return template

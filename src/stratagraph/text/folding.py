@@ -6,12 +6,13 @@ import unicodedata
 from itertools import chain
 
 _LIKE = {
-    "<": "\u02c2\u1438\u16b2\u2039\u227a\u22d6\u276c\u276e\u2770\u27e8\u29fc\u3008\U0001d236",
+    "<": "\u00ab\u226a\u27ea\u2991\u2a79\u300a\u02c2\u1438\u16b2\u2039\u227a\u22d6\u276c\u276e\u2770"
+    "\u27e8\u29fc\u3008\U0001d236",
     ">": "\u02c3\u1433\u203a\u227b\u22d7\u276d\u276f\u2771\u27e9\u29fd\u3009\U0001d237",
     "[": "\u2045\u2308\u230a\u23a1\u23a2\u23a3\u2772\u27e6\u27ec\u298b\u298d\u298f\u2997\u2e22\u2e24"
-    "\u3010\u3014\u3016\u3018\u301a",
+    "\u2e55\u2e57\u300c\u300e\u3010\u3014\u3016\u3018\u301a",
     "]": "\u2046\u2309\u230b\u23a4\u23a5\u23a6\u2773\u27e7\u27ed\u298c\u298e\u2990\u2998\u2e23\u2e25"
-    "\u3011\u3015\u3017\u3019\u301b",
+    "\u2e56\u2e58\u300d\u300f\u3011\u3015\u3017\u3019\u301b",
     "a": "\u0251\u03b1\u0430\u1d00", "b": "\u0432\u0299", "c": "\u0441\u1d04", "d": "\u0501\u1d05",
     "e": "\u03b5\u0435\u1d07", "f": "\ua730", "g": "\u0261\u0262\u0581", "h": "\u043d\u04bb\u029c",
     "i": "\u0131\u0269\u026a\u03b9\u0456\u04cf", "j": "\u03f3\u0458\u1d0a", "k": "\u03ba\u043a\u1d0b",
@@ -45,7 +46,7 @@ def _plain(letter: str) -> str:
     digit = unicodedata.digit(letter, None)
     if digit is not None:
         return str(digit)
-    if category == "No" and (number := unicodedata.numeric(letter)).is_integer():
+    if category in ("No", "Lo") and (number := unicodedata.numeric(letter, 0.5)).is_integer():
         return str(int(number))
     folded = letter.casefold()
     return _PLAIN.get(folded, folded)
