@@ -95,6 +95,9 @@ def test_a_call_narrows_the_filter_of_a_vector_store_and_of_its_retriever(fixed:
             made = open_to_all.as_retriever(search_type=search_type, search_kwargs={"filter": fixed, "k": 9})
             assert {each.id for each in made.invoke(QUESTION, **given)} == expected
     assert len(open_to_all.similarity_search(QUESTION, 9)) == 4
+    listed = [each.id for each in DOCUMENTS]
+    for get in (store.get_by_ids, store.retriever.as_document_index().get):
+        assert {each.id for each in get(listed)} == {"a1", "a2"}
     open_to_all.index.close()
     store.index.close()
 

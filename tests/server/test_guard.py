@@ -305,7 +305,7 @@ def test_clients_that_stop_sending_are_cut_off(address: tuple[str, int]) -> None
 def test_half_open_connections_of_one_client_are_bounded(address: tuple[str, int]) -> None:
     with ExitStack() as stack:
         opened = [
-            stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(HALF_OPEN + 20)
+            stack.enter_context(socket.create_connection(address, timeout=120)) for _ in range(HALF_OPEN + 20)
         ]
         closed = 0
         for connection in opened[HALF_OPEN:]:
@@ -316,7 +316,7 @@ def test_half_open_connections_of_one_client_are_bounded(address: tuple[str, int
 
 
 def test_a_slow_answer_is_not_cut_off(address: tuple[str, int]) -> None:
-    with socket.create_connection(address, timeout=30) as connection:
+    with socket.create_connection(address, timeout=120) as connection:
         body = json.dumps(QUESTION).encode()
         head = f"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
         kind = "Content-Type: application/json\r\nConnection: close\r\n\r\n"

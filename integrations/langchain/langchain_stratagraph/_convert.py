@@ -100,7 +100,7 @@ def to_document(hit: Hit, trace: Metadata | None = None) -> Document:
 
     `source` is the caller's where all sources of the hit share it, else the document ids.
     """
-    metadata = json_native(hit.metadata)
+    metadata = callers_own(json_native(hit.metadata))
     if hit.kind != CHUNK:
         metadata = {key: value for key, value in metadata.items() if key == SOURCE}
     more = len(hit.documents) - _LISTED

@@ -24,6 +24,7 @@ from stratagraph import Chunk, Index
 from stratagraph.operations.pieces import joined, piece_id
 from stratagraph.types.question import Where
 from stratagraph.types.records import json_native
+from stratagraph.types.results import callers_own
 
 
 class StrataDocumentIndex(DocumentIndex):
@@ -84,7 +85,7 @@ class StrataDocumentIndex(DocumentIndex):
         """
         _refuse(kwargs)
         return [
-            Document(id=piece_id(chunk), page_content=chunk.text, metadata=dict(chunk.metadata))
+            Document(id=piece_id(chunk), page_content=chunk.text, metadata=callers_own(chunk.metadata))
             for chunk in self._pieces(ids, self.retriever.request()["where"])
         ]
 

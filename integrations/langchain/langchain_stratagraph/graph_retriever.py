@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_stratagraph.vector_store import StrataVectorStore
 from stratagraph.errors import MissingExtra
+from stratagraph.types.results import callers_own
 
 try:
     from graph_retriever import Content
@@ -57,6 +58,6 @@ class StrataAdapter(Adapter):
         chosen = [chunks[each] for each in ids if each in chunks]
         vectors = self._store.index.embeddings([each.id for each in chosen])
         return [
-            Content(each.ref, each.text, vector.tolist(), dict(each.metadata))
+            Content(each.ref, each.text, vector.tolist(), callers_own(each.metadata))
             for each, vector in zip(chosen, vectors, strict=True)
         ]

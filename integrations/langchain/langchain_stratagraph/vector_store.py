@@ -26,6 +26,7 @@ from langchain_stratagraph._convert import of_texts
 from langchain_stratagraph.document_index import document_key
 from langchain_stratagraph.retrievers import PPRRetriever
 from stratagraph import Hit, Index, Retrieval
+from stratagraph.types.results import callers_own
 
 _COMPARATORS = {
     Comparator.EQ: "$eq",
@@ -143,7 +144,7 @@ class StrataVectorStore(VectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids, without those that are unknown or hidden by `where`."""
         return [
-            Document(id=each.ref or each.id, page_content=each.text, metadata=dict(each.metadata))
+            Document(id=each.ref or each.id, page_content=each.text, metadata=callers_own(each.metadata))
             for each in self.index.find_chunks(ids, where=self.retriever.request()["where"])
         ]
 
@@ -217,7 +218,7 @@ class StrataVectorStore(VectorStore):
 
 def _document(hit: Hit) -> Document:
     """A passage as it was given."""
-    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata=dict(hit.metadata))
+    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata=callers_own(hit.metadata))
 
 
 class StrataTranslator(Visitor):

@@ -90,14 +90,14 @@ def to_node(hit: Hit, trace: Metadata | None, stored: BaseNode | None) -> NodeWi
         # What we add is for readers; prompts and embeddings leave it out.
         node = stored.model_copy(
             update={
-                "metadata": {**stored.metadata, **ours},
+                "metadata": {**callers_own(stored.metadata), **ours},
                 "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, *ours],
                 "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, *ours],
             }
         )
     else:
         identity, documents = hit.ref or hit.id, hit.documents
-        metadata = json_native(hit.metadata)
+        metadata = callers_own(json_native(hit.metadata))
         if hit.kind != CHUNK:
             metadata = {key: value for key, value in metadata.items() if key == SOURCE}
         node = TextNode(

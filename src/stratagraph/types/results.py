@@ -120,7 +120,10 @@ class Hit:
 
 
 def callers_own(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a framework's document without what `Hit.identity` and `Hit.provenance` added."""
+    """The metadata of a framework's document without what `Hit.identity` and `Hit.provenance` added.
+
+    Also that of a hit, whose file could otherwise pass for what these add: with another question, or sources.
+    """
     return {key: value for key, value in metadata.items() if key not in IDENTITY and key != OURS}
 
 
