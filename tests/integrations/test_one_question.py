@@ -374,7 +374,7 @@ def test_metadata_of_a_file_passes_for_nothing_that_a_search_adds(tmp_path: Path
     own = {"stratagraph": forged, "stratagraph_sources": '["z"]', "stratagraph_metadata": '{"title": "T"}'}
     given = [sg.Document("a", "The ferry pier is in Ostra.", {"year": 1, **own})]
     sg.build_index(given, path=tmp_path / "idx", embedder=FakeEmbedder(), progress=False).close()
-    store = StrataVectorStore(path=tmp_path / "idx")
+    store = StrataVectorStore(FakeEmbedder(), path=tmp_path / "idx")
     made = WalkIndex.load(tmp_path / "idx", embed_model=FakeEmbedder(), llm=False)
     (found,) = PPRRetriever(index=made.core).invoke(QUESTION)
     (node,) = made.as_retriever().retrieve(QUESTION)

@@ -23,8 +23,13 @@ from stratagraph.server.guard import Refused, Settings
 from stratagraph.store.lock import TemporaryFolder
 
 PREFIX = "stratagraph-upload-"
-_URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]+://[^\s'\"<>]+")
-_PATH = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\][^\s/\\'\"]+[/\\][^\s'\"]*")
+_URL = re.compile(  # or a host with its port; bounded, so that it is linear
+    r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]+|(?:localhost|(?:[\w-]{1,63}\.){1,5}[\w-]{1,63}):\d+\b)"
+)
+_PATH = re.compile(  # in quotes it may be short and have blanks
+    r"(?<=['\"])(?:[A-Za-z]:)?[/\\][^'\"]*(?=['\"])"
+    r"|(?<![\w./\\])(?:[A-Za-z]:)?[/\\]{1,2}[^\s/\\'\"]+[/\\][^\s'\"]*"
+)
 OFTEN = 1.0
 """Seconds between two looks at the folder."""
 OFTEN_BEHIND_URL = 30.0
