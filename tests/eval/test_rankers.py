@@ -18,7 +18,7 @@ from stratagraph.eval.measuring import Meter
 from stratagraph.eval.workbench import SharedEmbedder, Workbench
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
-from stratagraph.text.tokens import choose
+from stratagraph.text.tokens import Estimate
 from stratagraph.types.records import Document
 
 TEXTS = {
@@ -129,7 +129,7 @@ def test_passages_are_those_of_an_index() -> None:
     long = tuple(Document(key, " ".join([text] * 9)) for key, text in TEXTS.items())
     config = as_config({"chunking": {"size": 40, "overlap": 5}})
     shared = bench(config=config, documents=long)
-    ours = Workbench(shared.dataset, shared.embedder, config, shared.gate, choose()).chunks
+    ours = Workbench(shared.dataset, shared.embedder, config, shared.gate, Estimate()).chunks
     with sg.build_index(long, embedder=FakeEmbedder(8), config=config, progress=False) as index:
         theirs = [chunk.text for chunks in index.chunks().values() for chunk in chunks]
     assert [chunk.text for chunk in ours] == theirs

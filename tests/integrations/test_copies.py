@@ -79,7 +79,9 @@ def test_what_langchain_holds(again: Any, tmp_path: Path) -> None:
     assert other.invoke(QUESTION) == retriever.invoke(QUESTION)
     assert again(retriever.as_answer_runnable()).invoke(QUESTION) == "The keeper [1]."
     document_index = again(retriever.as_document_index())
-    document_index.upsert([Document(id="new", page_content="A new comet.")])
+    document_index.upsert(
+        [Document(id="new", page_content="A new comet.", metadata={"topic": "observatory"})]
+    )
     assert [each.id for each in document_index.get(["new"])] == ["new"]
     begun = again(TreeRetriever.document_index(tmp_path / "later", embedding=sg.HashingEmbedder()))
     begun.upsert([Document(id="new", page_content="A new comet.")])
