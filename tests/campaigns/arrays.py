@@ -202,7 +202,7 @@ def planned(parts: dict[str, dict[str, Array]], seed: int) -> Iterator[Alteratio
 
 
 def _effective(item: Alteration, arrays: dict[str, Array]) -> bool:
-    after, before = altered(item, arrays), arrays[item.array]
+    after, before = altered(item, arrays), np.array(arrays[item.array])
     return (
         after is None
         or (after.dtype, after.shape) != (before.dtype, before.shape)
@@ -217,7 +217,7 @@ def altered(item: Alteration, arrays: dict[str, Array]) -> Array | None:
     rng = np.random.default_rng([item.seed, list(arrays).index(item.array), KINDS.index(item.kind)])
     if item.kind == "swapped":
         others = [array for name, array in arrays.items() if name != item.array]
-        return others[int(rng.integers(len(others)))]
+        return np.array(others[int(rng.integers(len(others)))])
     return CHANGES[item.kind](np.array(arrays[item.array]), rng)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ _ATX = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _SETEXT = re.compile(r"^ {0,3}(={2,}|-{2,})[ \t]*$")
 _PLAIN = re.compile(r"^ {0,3}(?![-*+>|#<`~]|\d+[.)] )\S.{0,200}$")
 _FENCE = re.compile(r"^(?:\s|[-*+>]\s|\d{1,9}[.)]\s)*(`{3,}|~{3,})(.*)$")
-_FRONT = re.compile(r"\A---[ \t]*\n(?=\S)(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT = re.compile(r"\A---[ \t]*\n(?=\S)(.{0,20000}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"([\w\"'][\w .\"'-]*?):(?:[ \t]+(.*))?$")
 _PICTURE = re.compile(
     r"(?<=\()\s*data:[\w.+/-]+[^,\s()]*;base64,[\w+/=\s-]*(?=\))|"
@@ -64,7 +64,7 @@ def from_markdown(text: str) -> FileText:
         elif not fence and (heading := _ATX.match(line)):
             enter(len(heading[1]), heading[2])
         elif not fence and (underline := _SETEXT.match(line)):
-            title = list(takewhile(str.strip, reversed(block)))[::-1]
+            title = list(takewhile(str.strip, islice(reversed(block), 4)))[::-1]
             if 0 < len(title) <= 3 and all(map(_PLAIN.match, title)):
                 del block[-len(title) :]
                 enter(1 if underline[1][0] == "=" else 2, " ".join(title))
