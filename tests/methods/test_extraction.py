@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,8 @@ def test_gleaning_adds_what_was_missed(call: Caller) -> None:
         return spoken(prompt)
 
     config = {"extraction": {"mode": "llm", "form": "full", "gleaning": 1}}
-    index = call.build(documents(6), llm=CountingModel(forgetful), config=config)
+    given = [replace(each, text=f"{each.text} All by the lighthouse.") for each in documents(6)]
+    index = call.build(given, llm=CountingModel(forgetful), config=config)
     assert len(entities(index)["lighthouse"]) == 6
 
 

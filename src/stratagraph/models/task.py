@@ -42,7 +42,7 @@ def _delimited(template: str, values: Mapping[str, str]) -> str:
         nonce = content_id(nonce, *parts)[:8]
     for tag in sorted(set(_BLOCK.findall(template))):
         letters = [f"(?:{each}|{_FOREIGN})" for each in folded(tag) if each.isalnum()]
-        like_mark = re.compile("<" + "".join(rf"(?:[^\w<]|_)*{each}" for each in letters))
+        like_mark = re.compile("<" + "".join(rf"(?:[^\w<>]|_)*{each}" for each in letters))
         if any(like_mark.search(value) for value in suspects):
             template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{tag}-{nonce}>", template)
     return template
