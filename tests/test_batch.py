@@ -316,7 +316,7 @@ def test_rows_that_a_file_has_no_more_are_deleted_by_batches(tmp_path: Path) -> 
         assert not pending.done
         report = batch.finish(pending)[-1].report
         assert report is not None
-        assert (report.updated, report.deleted) == ((f"{table}:a",), (f"{table}:b",))
+        assert (report.updated, report.deleted) == (("table.csv:a",), ("table.csv:b",))
 
 
 def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> None:
