@@ -85,7 +85,7 @@ def test_what_failed_is_named_by_its_document(tmp_path: Path) -> None:
         common = ["--method", "archrag", "--llm", f"openai:m@{server.openai}", "--embedder", "hashing"]
         said = CliRunner().invoke(main, ["build", str(tmp_path), "-o", str(tmp_path / "i"), *common])
         assert said.exit_code == 0
-        assert f"failed: extract: {tmp_path}/2.txt: " in said.output
+        assert "failed: extract: 2.txt: " in said.output
     with ModelServer("content_filter") as server:
         llm = as_chat_model(f"openai:other@{server.openai}")
         with pytest.raises(TooManyFailures, match=r"extract: doc-\d, doc-\d, doc-\d: "):
