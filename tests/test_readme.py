@@ -87,10 +87,10 @@ def test_the_page_on_the_command_line_runs_as_it_stands(session: Session) -> Non
     session.run((ROOT / "docs/how-to/command-line.md").read_text("utf-8"))
     ran = {step.split()[1]: shown for step, shown in session.printed.items()}
     assert ran.keys() >= {"estimate", "build", "query", "insert", "delete", "stats", "verify", "export"}
-    assert "notes/old.txt" in ran["query"]
-    assert "updated: 1 (notes/letters/ferry.txt)" in ran["insert"]
-    assert "deleted: 1 (notes/old.txt)" in ran["sync"]
-    assert "deleted: 1 (notes/letters/ferry.txt)" in ran["delete"]
+    assert "old.txt" in ran["query"]
+    assert "updated: 1 (letters/ferry.txt)" in ran["insert"]
+    assert "deleted: 1 (old.txt)" in ran["sync"]
+    assert "deleted: 1 (letters/ferry.txt)" in ran["delete"]
     assert ran["verify"].startswith("sound")
     with sg.open_index("idx-cli") as index:
         assert not index.documents()
@@ -103,12 +103,12 @@ def test_ten_minutes_run_as_they_stand(session: Session, capsys: pytest.CaptureF
     text = (ROOT / "docs/ten-minutes.md").read_text("utf-8")
     session.run(re.sub(r"^```text\n.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
     ran = {step.split()[1]: shown for step, shown in session.printed.items()}
-    assert "letters/quill.txt" in ran["query"]
-    assert "letters/gale.txt" in ran["query"]
+    assert "quill.txt" in ran["query"]
+    assert "gale.txt" in ran["query"]
     assert "Ida Fenn painted the lamp" in capsys.readouterr().out
     with sg.open_index("islands") as index:
-        assert index.documents().keys() >= {"letters/paint.txt", "letters/quill.txt"}
-        assert "letters/board.md" not in index.documents()
+        assert index.documents().keys() >= {"paint.txt", "quill.txt"}
+        assert "board.md" not in index.documents()
 
 
 @pytest.mark.parametrize(
