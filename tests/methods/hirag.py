@@ -51,8 +51,8 @@ class Answering:
             return json.dumps({"entities": [{"name": each, "description": f"of {each}"} for each in named]})
         if kind == "MetaTypesSchema":
             return json.dumps({"types": ["craft", "place"]})
-        if kind == "ReportSchema":
-            return json.dumps({"title": f"T{hash_of(prompt)}", "summary": "s"})
+        if kind == "FindingsSchema":
+            return json.dumps({"title": f"T{hash_of(prompt)}", "summary": "A ferry and an apple."})
         if kind == "NamesSchema":
             first = re.findall(r"^Passage\n(\d+) (.*)$", prompt.split("<sentences")[-1], re.MULTILINE)
             named = ["|".join((number, *_names(text.split()))) for number, text in first]

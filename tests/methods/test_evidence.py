@@ -97,7 +97,7 @@ def built(method: str, given: Given, llm: Any = None, **config: Any) -> sg.Index
 @pytest.mark.parametrize(
     ("method", "kind", "least"),
     [
-        ("hirag", "ReportSchema", 0.7),
+        ("hirag", "FindingsSchema", 0.7),
         ("noderag", "ElementsSchema", 0.9),
         ("noderag", "attribute", 0.9),
     ],
@@ -113,8 +113,8 @@ def test_descriptions_of_relations_are_in_the_prompts(method: str, kind: str, le
 @pytest.mark.parametrize(
     ("method", "kind", "lengths"),
     [
-        ("archrag", "ReportSchema", ["summary_tokens"]),
-        ("hirag", "ReportSchema", ["report_tokens"]),
+        ("archrag", "FindingsSchema", ["summary_tokens"]),
+        ("hirag", "FindingsSchema", ["report_tokens"]),
         ("noderag", "ElementsSchema", ["element_tokens", "attribute_tokens"]),
     ],
 )
@@ -132,10 +132,6 @@ def test_a_group_that_says_little_is_told_without_a_call(method: str, kind: str,
     assert len(texts) >= 4
     assert all(line.strip() for text in texts for line in text.splitlines())
     assert all("by" not in node.extra and node.extra["title"] for node in groups)
-    report = {method: {**dict.fromkeys(lengths[:1], 5_000), "report_form": "findings"}}
-    if method != "noderag":
-        built(method, given, model, **report)
-        assert len(model.prompts["FindingsSchema"]) >= 4
 
 
 def test_members_that_the_model_leaves_out_are_not_related() -> None:
@@ -277,19 +273,26 @@ def test_long_descriptions_are_condensed_by_the_model_where_a_method_uses_them(
 
 
 @pytest.mark.parametrize("method", ["archrag", "hirag"])
-def test_reports_with_findings(method: str) -> None:
-    model = Scripted()
-    index = built(method, voyages(60), model, **{method: {"report_form": "findings"}})
-    assert "ReportSchema" not in model.prompts
-    part = snapshot_of(index).part(method)
-    nodes = [node for node in part.nodes(range(part.size)) if "findings" in node.extra]
-    assert len(nodes) == len(model.prompts["FindingsSchema"])
-    for node in nodes:
-        assert node.text.endswith(node.extra["findings"][0]["text"])
-        members = node.extra["findings"][0]["members"]
-        assert 0 < len(members) <= 2
-        assert set(members) <= set(node.extra["members"])
-    asked = len(model.prompts["FindingsSchema"])
-    documents, given = voyages(1, start=60)
-    index.insert(documents, extraction=given)
-    assert len(model.prompts["FindingsSchema"]) - asked < asked
+def test_reports_have_findings_and_an_insert_asks_for_no_more_than_of_short_ones(method: str) -> None:
+    inserted = {}
+    for form in ("findings", "short"):
+        model = Scripted()
+        index = built(
+            method, voyages(60), model, **({method: {"report_form": form}} if form == "short" else {})
+        )
+        kind = {"findings": "FindingsSchema", "short": "ReportSchema"}[form]
+        asked = len(model.prompts[kind])
+        part = snapshot_of(index).part(method)
+        nodes = [node for node in part.nodes(range(part.size)) if "findings" in node.extra]
+        assert len(nodes) == (asked if form == "findings" else 0)
+        documents, given = voyages(1, start=60)
+        index.insert(documents, extraction=given)
+        inserted[form] = len(model.prompts[kind]) - asked
+        part = snapshot_of(index).part(method)
+        for node in part.nodes(range(part.size)):
+            for finding in node.extra.get("findings", ()):
+                assert finding["text"] in node.text.splitlines()
+                assert 0 < len(finding["members"]) <= 2
+                assert set(finding["members"]) <= set(node.extra["members"])
+        assert {"findings": "ReportSchema", "short": "FindingsSchema"}[form] not in model.prompts
+    assert inserted["findings"] <= inserted["short"] < asked

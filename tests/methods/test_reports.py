@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from stratagraph.ingest.summarize import EXTRACTIVE, FAILED, MODEL, Group, extractive_summary
 from stratagraph.methods.reports import CommunityReport, joined_members, write_reports
-from stratagraph.models.gate import ModelGate, Prompt
+from stratagraph.models.gate import ModelGate
 from stratagraph.testing import ScriptedChatModel
 
-PROMPT = Prompt("test/report", "At most {{words}} words of JSON about\n{{members}}")
 GROUP = Group(
     "Ada, Lamp",
     ["Ada brought oil to the lamp of the lighthouse.", "The lamp of the lighthouse burns oil."],
@@ -27,7 +26,7 @@ def gate(answers: Sequence[str] | str | None, **kwargs: float) -> ModelGate:
 
 
 async def reports(answers: Sequence[str] | str, groups: Sequence[Group] = (GROUP,)) -> list[CommunityReport]:
-    return await write_reports(groups, gate(answers), prompt=PROMPT, max_tokens=20)
+    return await write_reports(groups, gate(answers), max_tokens=20, form="short")
 
 
 def answer(**fields: object) -> str:
@@ -53,8 +52,8 @@ async def test_words_grow_with_the_members() -> None:
     for count in (3, 30):
         model = ScriptedChatModel(answer())
         group = Group("g", [f"Member {n} is here." for n in range(count)], ["c"])
-        await write_reports([group], ModelGate(model, None), prompt=PROMPT, max_tokens=20)
-        granted.append(int(model.prompts[0].split("At most ")[1].split(" words")[0]))
+        await write_reports([group], ModelGate(model, None), max_tokens=20, form="short")
+        granted.append(int(model.prompts[0].split("at most ")[1].split(" words")[0]))
     assert granted[0] < granted[1]
     assert granted[1] >= 8 * 30
 
@@ -67,9 +66,7 @@ async def test_findings_name_the_members_that_state_them() -> None:
     ]
     model = ScriptedChatModel(answer(findings=said))
     group = Group(GROUP.item, GROUP.texts, GROUP.sources, [("ada",), ("ada", "lamp")])
-    (report,) = await write_reports(
-        [group], ModelGate(model, None), prompt=PROMPT, max_tokens=20, form="findings"
-    )
+    (report,) = await write_reports([group], ModelGate(model, None), max_tokens=20, form="findings")
     assert report.text == "Oil: Ada brings oil.\nAda brought oil.\nThe lamp burns oil."
     assert report.extra["findings"] == [
         {"text": "Ada brought oil.", "members": ["ada", "lamp"]},
@@ -80,7 +77,7 @@ async def test_findings_name_the_members_that_state_them() -> None:
 
 async def test_a_failed_report_is_extractive_and_listed() -> None:
     failing = gate("no JSON at all")
-    (report,) = await write_reports([GROUP], failing, prompt=PROMPT, max_tokens=20)
+    (report,) = await write_reports([GROUP], failing, max_tokens=20, form="findings")
     assert report.by == FAILED
     assert report.title == "Ada, Lamp"
     assert report.summary in GROUP.texts or set(report.summary.splitlines()) <= set(GROUP.texts)
@@ -89,7 +86,7 @@ async def test_a_failed_report_is_extractive_and_listed() -> None:
 
 async def test_without_a_model_sentences_are_taken() -> None:
     without = ModelGate(None, None, count_tokens=words)
-    (report,) = await write_reports([GROUP], without, prompt=PROMPT, max_tokens=20)
+    (report,) = await write_reports([GROUP], without, max_tokens=20, form="findings")
     assert report.summary == extractive_summary(GROUP.texts, 20, words)
     assert report.by == EXTRACTIVE
     assert set(report.summary.splitlines()) <= set(GROUP.texts)

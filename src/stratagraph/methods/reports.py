@@ -1,6 +1,7 @@
 """Reports on communities: a title and a summary for each group of texts, or also findings.
 
-By the model where there is one, with the prompt of HiRAG or ArchRAG; else of the texts' own sentences.
+By the model where there is one; else of the texts' own sentences. A group whose texts are no longer than a
+summary may be is not written about: its texts are its report (`GroupBuilder.nodes`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stratagraph.ingest.summarize import (
     told_once,
     words_for,
 )
-from stratagraph.models.gate import CallItem, Gate, Prompt, Task
+from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
@@ -35,10 +36,14 @@ from stratagraph.text.statements import whole_statements
 
 ReportForm = Literal["short", "findings"]
 """`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""
-FINDINGS = load_prompt("stratagraph.methods", "findings")
+_PROMPTS = {
+    "short": load_prompt("stratagraph.methods", "report"),
+    "findings": load_prompt("stratagraph.methods", "findings"),
+}
 MOST_FINDINGS = 10
-FINDING_WORDS = 50
-"""Words that a finding may take."""
+USUAL_FINDINGS = 7
+FINDING_WORDS = 25
+"""Words that the prompt grants to a finding."""
 _LONGEST_TITLE = 200
 _WHOLE = re.compile(r"\d{1,6}")
 _OPEN, _CLOSE = "<member>\n", "\n</member>"
@@ -109,9 +114,8 @@ async def write_reports(
     groups: Sequence[Group],
     gate: Gate,
     *,
-    prompt: Prompt,
     max_tokens: int,
-    form: ReportForm = "short",
+    form: ReportForm,
     context_tokens: int = MEMBER_TOKENS,
 ) -> list[CommunityReport]:
     """One report per group, in order.
@@ -124,20 +128,16 @@ async def write_reports(
     gate
         Without a model each report consists of the most central sentences (`extractive_summary`). So does
         one for which the model fails; the failure is in the gate's list.
-    prompt
-        Of a short report. Its values are `members`, the texts in `<member>` elements, and `words`, the target
-        length of a summary. It asks for JSON of `ReportSchema`.
     max_tokens
-        Target length of a summary. Groups of many texts get more (`words_for`); a summary of more than twice
-        its length is cut.
+        Target length of the summary of a short report. Groups of many texts get more (`words_for`); a summary
+        of more than twice its length is cut. Above findings a summary has a third of it.
     form
         See `ReportForm`.
     context_tokens
         Tokens of the texts of one group that a prompt shows, at most.
     """
-    long = form == "findings"
-    task = report_task(prompt, max_tokens, form)
-    items = _items(groups, max_tokens, context_tokens, gate, numbered=long) if gate.has_llm else []
+    task = report_task(max_tokens, form)
+    items = _items(groups, max_tokens, context_tokens, gate, form) if gate.has_llm else []
     answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
     words = [int(item.values["words"]) for item in items] or [0] * len(groups)
     return [
@@ -148,16 +148,17 @@ async def write_reports(
     ]
 
 
-def report_task(prompt: Prompt, max_tokens: int, form: ReportForm) -> Task[Any]:
-    """The model call that writes one report with a summary of about `max_tokens`."""
+def report_task(max_tokens: int, form: ReportForm) -> Task[Any]:
+    """The model call that writes one report; for `max_tokens` see `write_reports`."""
     long = form == "findings"
+    length = max_tokens // 3 + USUAL_FINDINGS * 2 * FINDING_WORDS if long else max_tokens
     return Task(
-        name=FINDINGS.name if long else prompt.name,
-        prompt=FINDINGS if long else prompt,
+        name=_PROMPTS[form].name,
+        prompt=_PROMPTS[form],
         parse=json_as(FindingsSchema if long else ReportSchema),
         placeholder=_long_placeholder if long else _placeholder,
         schema=FindingsSchema if long else ReportSchema,
-        expected_output_tokens=max_tokens + 30 + (MOST_FINDINGS * FINDING_WORDS if long else 0),
+        expected_output_tokens=length + 30,
     )
 
 
@@ -200,13 +201,15 @@ def joined_members(
 
 
 def _items(
-    groups: Sequence[Group], max_tokens: int, context_tokens: int, gate: Gate, *, numbered: bool
+    groups: Sequence[Group], max_tokens: int, context_tokens: int, gate: Gate, form: ReportForm
 ) -> list[CallItem]:
-    items = []
+    items, long = [], form == "findings"
+    bounds = {"findings": str(MOST_FINDINGS), "each": str(FINDING_WORDS)} if long else {}
     for group in groups:
-        members, shown = joined_members(group.texts, context_tokens, gate.count_tokens, numbered=numbered)
-        words = str(words_for(max_tokens, 0 if numbered else shown))  # findings have room of their own
-        items.append(CallItem({"members": members, "words": words}, group.item, group.sources))
+        members, shown = joined_members(group.texts, context_tokens, gate.count_tokens, numbered=long)
+        words = words_for(max_tokens // 3, 0) if long else words_for(max_tokens, shown)
+        values = {"members": members, "words": str(words), **bounds}
+        items.append(CallItem(values, group.item, group.sources))
     return items
 
 
@@ -219,5 +222,6 @@ def _placeholder(values: Mapping[str, str]) -> ReportSchema:
 
 def _long_placeholder(values: Mapping[str, str]) -> FindingsSchema:
     short = _placeholder(values)
-    finding = FindingSchema(text=first_words(short.summary, FINDING_WORDS // 2), members=[1, 2])
-    return FindingsSchema(title=short.title, summary=short.summary, findings=[finding] * 7)
+    finding = FindingSchema(text=first_words(values["members"], FINDING_WORDS), members=[1, 2])
+    findings = [finding] * USUAL_FINDINGS
+    return FindingsSchema(title=short.title, summary=short.summary, findings=findings)

@@ -45,8 +45,8 @@ class ArchRAGConfig:
         Length that a report's summary aims at, in tokens; those of many members may be longer
         (`summarize.words_for`).
     report_form
-        `short` reports have a title and a summary, `findings` also five to ten findings with the members that
-        state them (`reports.ReportForm`).
+        Of reports that a model writes: `findings` have a title, a summary and up to ten findings, with the
+        members that state each; `short` ones have no findings (`reports.ReportForm`).
     context_tokens
         Tokens of the members in the prompt of a report, at most.
     links
@@ -76,7 +76,7 @@ class ArchRAGConfig:
     min_communities: int = 10
     min_shrink: float = 0.1
     summary_tokens: int = 160
-    report_form: ReportForm = "short"
+    report_form: ReportForm = "findings"
     context_tokens: int = MEMBER_TOKENS
     links: int = 16
     mode: Mode = "fast"

@@ -34,14 +34,12 @@ from stratagraph.methods.groups import (
     united,
 )
 from stratagraph.methods.reports import write_reports
-from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import Node, content_id
 
 Builder = GroupBuilder[ArchRAGConfig]
 PARENTS = "entities.parents"
 """The array of the row of each entity's community, or -1."""
-PROMPT = load_prompt("stratagraph.methods.archrag", "report")
 KIND = "community"
 TITLE_NAMES = 3
 """Members whose names make the title of a report that no model wrote."""
@@ -353,14 +351,12 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
     write = partial(
         write_reports,
         gate=builder.gate,
-        prompt=PROMPT,
         max_tokens=config.summary_tokens,
         form=config.report_form,
         context_tokens=config.context_tokens,
     )
     new: list[int] = np.flatnonzero(before < 0).tolist()
-    short = config.summary_tokens if config.report_form == "short" else 0
-    fresh = await builder.read_and_write(new, drafts, write, short=short)
+    fresh = await builder.read_and_write(new, drafts, write, short=config.summary_tokens)
     several = [members[row].tolist() for row in new if row < partition.joined]
     embedded = await group_vectors(
         fresh[: len(several)], several, level.vectors, stage="embed reports", carry=builder.carry

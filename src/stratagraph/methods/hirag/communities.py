@@ -34,9 +34,8 @@ from stratagraph.methods.drift import Drift, Measures, communities_measured, maj
 from stratagraph.methods.groups import NodeDraft, NodeTable, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
-from stratagraph.methods.hirag.naming import PACKAGE, members_named
+from stratagraph.methods.hirag.naming import members_named
 from stratagraph.methods.reports import write_reports
-from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node, content_key
 
@@ -45,7 +44,6 @@ INPUTS = "communities.inputs"
 """The array of a key for each community: of the settings and texts that its report was made from."""
 PARTITION = "communities"
 """The name of the partition whose drift is counted."""
-REPORT = load_prompt(PACKAGE, "report")
 _MOST_SPLITS = 12  # levels of splitting before the finest is bounded by cutting
 _NAMED = 3  # members in a title that no model wrote
 _LONGEST_TITLE = 120
@@ -358,15 +356,13 @@ class CommunityWriter:
         write = partial(
             write_reports,
             gate=self._builder.gate,
-            prompt=REPORT,
             max_tokens=config.report_tokens,
             form=config.report_form,
             context_tokens=config.context_tokens,
         )
-        short = config.report_tokens if config.report_form == "short" else 0
         stage = f"report communities, level {level}"
         settings = tuple(map(str, config.text_settings))
-        keys = np.array([content_key(*settings, *sorted(each.texts)) for each in drafts], np.uint64)
+        keys = np.array([content_key(*settings, *each.texts) for each in drafts], np.uint64)
         inputs, previous = np.empty(len(rows_before), np.uint64), self._builder.previous
         inputs[rows_before < 0] = keys
         if previous is not None:
@@ -374,7 +370,7 @@ class CommunityWriter:
             inputs[rows_before >= 0] = previous.arrays[INPUTS][known]
             drafts = self._with_texts(drafts, lookup(keys, previous.arrays[INPUTS]))
         self._inputs = np.concatenate([self._inputs, inputs])
-        nodes = await self._builder.nodes(drafts, write, stage, short=short)
+        nodes = await self._builder.nodes(drafts, write, stage, short=config.report_tokens)
         new = np.flatnonzero(rows_before < 0).tolist()
         members, vectors = [groups[place] for place in new], self._entities.vectors
         self._vectors.append(await group_vectors(nodes, members, vectors, stage="embed reports", carry=carry))
@@ -388,17 +384,26 @@ class CommunityWriter:
     def _with_texts(self, drafts: Sequence[NodeDraft], reports: Rows) -> list[NodeDraft]:
         """Drafts with the texts of previous reports that have the same input.
 
-        `reports` are the places of these among the previous communities, or -1. Reports with findings are
-        written again, since findings name members by id.
+        `reports` are the places of these among the previous communities, or -1. Findings name the members by
+        their new ids.
         """
         with_texts, previous = list(drafts), self._builder.previous
         rows = self._builder.usable(np.where(reports >= 0, reports + self._first_before, -1))
         places = np.flatnonzero(rows >= 0)
         nodes = () if previous is None else previous.nodes(rows[places].tolist())
         for place, node in zip(places.tolist(), nodes, strict=True):
-            if node.id != with_texts[place].id and "findings" not in node.extra:
-                extra = {**node.extra, **with_texts[place].extra}
-                with_texts[place] = replace(with_texts[place], text=node.text, extra=extra)
+            draft = drafts[place]
+            if node.id != draft.id:
+                extra, new = (
+                    {**node.extra, **draft.extra},
+                    dict(zip(node.extra["members"], draft.extra["members"], strict=True)),
+                )
+                if "findings" in extra:
+                    extra["findings"] = [
+                        {**each, "members": [new[member] for member in each["members"]]}
+                        for each in node.extra["findings"]
+                    ]
+                with_texts[place] = replace(draft, text=node.text, extra=extra)
         return with_texts
 
 

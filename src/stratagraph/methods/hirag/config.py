@@ -46,8 +46,8 @@ class HiRAGConfig:
         Target lengths of the description of a summary entity, and of a report. Those of many members may be
         longer (`summarize.words_for`).
     report_form
-        `short` reports have a title and a summary, `findings` also five to ten findings with the members that
-        state them (`reports.ReportForm`).
+        Of reports that a model writes: `findings` have a title, a summary and up to ten findings, with the
+        members that state each; `short` ones have no findings (`reports.ReportForm`).
     context_tokens
         Tokens of the members in the prompt of a report, at most.
     max_community, community_levels
@@ -67,7 +67,7 @@ class HiRAGConfig:
     meta_types: tuple[str, ...] | None = None
     summary_tokens: int = 80
     report_tokens: int = 200
-    report_form: ReportForm = "short"
+    report_form: ReportForm = "findings"
     context_tokens: int = MEMBER_TOKENS
     max_community: int = 24
     community_levels: int = 3
