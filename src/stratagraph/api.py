@@ -51,6 +51,7 @@ async def abuild_index(
     mapper: str | Mapper | None = None,
     prune: bool | Callable[[str], bool] = False,
     rebuild: bool = False,
+    date_key: str | None = None,
 ) -> Index:
     """Build an index of documents and return it, open.
 
@@ -106,6 +107,8 @@ async def abuild_index(
         Build the index in the folder anew, of the given documents alone, with all of its methods. Settings
         and a local embedder that are not given are taken from it. It stays in use until the new one is
         complete, and answers of models are reused.
+    date_key
+        The setting `Config.date_key`: the metadata field that dates a document, such as `"published"`.
 
     Raises
     ------
@@ -138,7 +141,7 @@ async def abuild_index(
         "resolve_rule": resolve_rule,
         "mapper": mapper,
     }
-    return await _built(folder, change, methods, config, embedder, models, path, vectors)
+    return await _built(folder, change, methods, config, embedder, models, path, vectors, date_key)
 
 
 build_index = blocking(abuild_index)
@@ -161,6 +164,7 @@ async def abuild_shards(
     mapper: str | Mapper | None = None,
     vectors: None = None,
     prune: bool | Callable[[str], bool] = False,
+    date_key: str | None = None,
 ) -> Index:
     """Build several indexes side by side and return them, open as one `Index`.
 
@@ -180,7 +184,7 @@ async def abuild_shards(
     by
         Instead of `shards`: a metadata key such as `"tenant"`. Each value gets its own shard; values that
         appear later get a new one.
-    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper, prune
+    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper, prune, date_key
         As for `build_index`. The budget covers all shards. Without a paid model, workers of the mapper
         build whole shards if they see the files.
     vectors
@@ -219,7 +223,7 @@ async def abuild_shards(
         "resolve_rule": resolve_rule,
         "mapper": mapper,
     }
-    return await _built(folder, change, methods, config, embedder, models, path)
+    return await _built(folder, change, methods, config, embedder, models, path, None, date_key)
 
 
 build_shards = blocking(abuild_shards)
@@ -256,12 +260,14 @@ async def _built(
     models: dict[str, Any],
     path: StrPath | None,
     vectors: Any = None,
+    date_key: str | None = None,
 ) -> Index:
     """Build or open the index in a folder; a new folder that fails is given up."""
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
         base = None if recorded is None else settings_of(recorded, Config())
         settings = as_config(config, base)
+        settings = settings if date_key is None else replace(settings, date_key=date_key)
         present = () if recorded is None else tuple(recorded.methods)
         methods = methods or present
         if change.operation == REBUILD:

@@ -36,6 +36,9 @@ class Config:
     tokenizer
         Name of the token counter of builds. None is the estimate `estimate-1`, which needs nothing installed;
         contexts and prompts of questions are then counted with a vocabulary of tiktoken if one is here.
+    date_key
+        The metadata field that dates a document, such as `"published"`, for `as_of` and `recency` of
+        searches: ISO 8601, or the number of a year. None dates nothing.
     prompts
         Templates by name, such as `"lshtree/summarize"`, that replace the defaults.
     methods
@@ -47,6 +50,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     max_failures: float = 0.2
     tokenizer: str | None = None
+    date_key: str | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Any] = field(default_factory=dict)
 
@@ -60,6 +64,8 @@ class Config:
             raise ValueError(f"max_failures must be between 0 and 1, not {self.max_failures}")
         if self.tokenizer is not None and self.tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}, not {self.tokenizer!r}")
+        if self.date_key is not None and (not isinstance(self.date_key, str) or not self.date_key):
+            raise TypeError(f"date_key must be the name of a metadata field, not {self.date_key!r}")
         unknown = sorted(set(self.prompts) - set(prompt_names()))
         if unknown:
             raise ValueError(f"there is no prompt {unknown[0]!r}; there are {', '.join(prompt_names())}")

@@ -412,6 +412,8 @@ class Index:
         guided: Guided = False,
         guided_steps: int | None = None,
         history: Sequence[Turn] | None = None,
+        as_of: Any = None,
+        recency: float | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -461,6 +463,12 @@ class Index:
             makes a question that stands alone (one call). Without a model, or if the call fails, names of the
             question before and of its answer are added to a question that has a pronoun or no name
             (`Retrieval.standalone`).
+        as_of
+            Only what was there by this date: `"2024-06-30"`, `"2024-06"` and `2024` (to their last days), or
+            a date. Documents without a date are hidden, and `Retrieval.undated` counts them.
+        recency
+            Half-life in days: a passage or node so much older than another needs twice its score. Ages count
+            from `as_of`, or from the newest date of the index, never from the clock.
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 
@@ -468,7 +476,8 @@ class Index:
         ------
         ValueError
             If the question is blank, `k < 1`, `guided` is set without a chat model, `history` has another
-            role, or a filter, view or option is invalid or would be ignored.
+            role, `as_of` or `recency` is given where nothing is dated, or a filter, view or option is invalid
+            or would be ignored.
         MethodMissing
             If the folder holds no index of that method.
         EmbedderError
@@ -487,6 +496,8 @@ class Index:
             guided,
             guided_steps,
             history,
+            as_of,
+            recency,
             options,
         )
         return await self._asking().retrieve(q, arguments)

@@ -75,6 +75,10 @@ class IndexRetriever(BaseRetriever):
         False returns the method's own ranking, without passages of the walk.
     rank
         How passages are ranked instead of by the walk: `"bm25"`, `"dense"` or `"hybrid"`.
+    as_of
+        Only what was there by this date, such as `"2024-06-30"`; the index must have a `date_key`.
+    recency
+        Half-life in days: newer documents are preferred; see `stratagraph.Index.retrieve`.
     rerank
         Reranker of the hits: an object or the name of a model; see `stratagraph.Index.retrieve`.
     return_trace
@@ -108,6 +112,8 @@ class IndexRetriever(BaseRetriever):
     decompose: bool = False
     fill: bool = True
     rank: Rank = "walk"
+    as_of: Any = None
+    recency: float | None = Field(default=None, gt=0)
     rerank: Any = None
     return_trace: bool = False
     id_key: IdKey | None = None
@@ -194,6 +200,8 @@ class IndexRetriever(BaseRetriever):
             "decompose": self.decompose,
             "fill": self.fill,
             "rank": self.rank,
+            "as_of": self.as_of,
+            "recency": self.recency,
             "rerank": self.rerank,
             "min_score": self.min_score,
             **shared,

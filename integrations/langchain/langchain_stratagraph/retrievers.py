@@ -58,6 +58,7 @@ class MethodRetriever(IndexRetriever):
         mapper: Any = None,
         prune: bool = False,
         rebuild: bool = False,
+        date_key: str | None = None,
         **settings: Any,
     ) -> Self:
         """Build an index from documents and return a retriever over it.
@@ -89,6 +90,8 @@ class MethodRetriever(IndexRetriever):
         prune, rebuild
             When `path` holds an index: delete its documents that are not given, or build it anew; see
             `stratagraph.build_index`.
+        date_key
+            Metadata key that dates a document, for `as_of` and `recency`.
         **settings
             Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's search options.
 
@@ -123,6 +126,7 @@ class MethodRetriever(IndexRetriever):
                 mapper=mapper,
                 prune=prune,
                 rebuild=rebuild,
+                date_key=date_key,
             )
         return cls._over(index, settings)
 

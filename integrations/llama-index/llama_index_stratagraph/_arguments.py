@@ -47,6 +47,7 @@ class Setup:
     partial: bool = False
     prune: bool = False
     rebuild: bool = False
+    date_key: str | None = None
 
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder, or bring the one that is there to these chunks."""
@@ -57,6 +58,7 @@ class Setup:
             config=self.config,
             shards=self.shards,
             rebuild=self.rebuild,
+            date_key=self.date_key,
             prune=await asyncio.to_thread(self._pruning, chunks),
             **self._models(),
         )

@@ -81,6 +81,8 @@ class StrataIndex(UpdatingIndex):
     prune, rebuild
         When `path` holds an index: delete its documents that are not given, or build it anew; see
         `stratagraph.build_index`.
+    date_key
+        Metadata key that dates a document, for `as_of` and `recency` of `as_retriever`.
     objects, index_struct, storage_context, callback_manager, transformations, show_progress
         See `BaseIndex`.
 
@@ -122,6 +124,7 @@ class StrataIndex(UpdatingIndex):
         partial: bool = False,
         prune: bool = False,
         rebuild: bool = False,
+        date_key: str | None = None,
         objects: Sequence[IndexNode] | None = None,
         index_struct: FolderStruct | None = None,
         storage_context: StorageContext | None = None,

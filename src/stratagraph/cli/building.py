@@ -118,6 +118,9 @@ def estimate(
 @click.option("--shards", type=click.IntRange(1), help="Number of shards to build, which open as one index.")
 @click.option("--shard-by", "by", metavar="KEY", help="Build one shard per value of this metadata key.")
 @mapper_options
+@click.option(
+    "--date-key", metavar="KEY", help="The metadata key that dates a document: published, date, modified."
+)
 @click.option("--prune", is_flag=True, help="Delete documents of files that vanished from INPUTS.")
 @click.option("--rebuild", is_flag=True, help="Build the index in the folder anew, of INPUTS alone.")
 @command
@@ -131,6 +134,7 @@ def build(
     shards: int | None,
     by: str | None,
     mapper: Mapper | None,
+    date_key: str | None,
     prune: bool,
     rebuild: bool,
     output: Output,
@@ -156,6 +160,7 @@ def build(
             progress=not output.as_json,
             extraction=None if imported is None else imported.extractions,
             mapper=mapper,
+            date_key=date_key,
             prune=prune,
             rebuild=rebuild,
             shards=shards if by is None else by,

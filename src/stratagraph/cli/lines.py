@@ -197,7 +197,7 @@ def _hit_lines(retrieval: sg.Retrieval, methods: Sequence[str], ranks: Sequence[
         hit = retrieval.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
         yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}{_step(hit.metadata)}"
-        yield f"    {telling(retrieval.query, hit.text, _SHOWN)}"
+        yield f"    {hit.dated} {telling(retrieval.query, hit.text, _SHOWN)}".replace("     ", "    ")
 
 
 def _step(metadata: Mapping[str, Any]) -> str:

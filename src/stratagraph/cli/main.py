@@ -121,6 +121,15 @@ for each in (batch, build, compact, delete, estimate, insert, mcp, reembed, regr
     help="Leave out hits whose embedding has a lower cosine with the question.",
 )
 @click.option(
+    "--as-of", metavar="DATE", help="Only what was there by this date: 2024-06-30, 2024-06 or 2024."
+)
+@click.option(
+    "--recency",
+    type=click.FloatRange(0, min_open=True),
+    metavar="DAYS",
+    help="Prefer newer hits: one that is so many days older needs twice the score.",
+)
+@click.option(
     "--guided/--no-guided",
     default=None,
     help="Let the model choose the hits that are needed together, or spread the search for an overview. "
@@ -164,6 +173,8 @@ def query(
     rank: Rank,
     rerank: str | None,
     min_score: float | None,
+    as_of: str | None,
+    recency: float | None,
     guided: bool | None,
     guided_as: Guided | None,
     guided_steps: int | None,
@@ -179,7 +190,8 @@ def query(
     """Ask INDEX a QUESTION and print hits and an answer with citations."""
     options = load_search_options(pairs)
     options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose}
-    options |= {"min_score": min_score} | ({} if rerank is None else {"rerank": load_reranker(rerank)})
+    options |= {"min_score": min_score, "as_of": as_of, "recency": recency}
+    options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
     options |= {} if view is None else {"view": view}
     options |= {"fill": False} if no_fill else {}
     if guided_as is not None and guided is False:

@@ -99,6 +99,15 @@ Steps = Annotated[
 ]
 Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year": {"$gte": 1990}}.')]
 
+Recency = Annotated[
+    float | None,
+    Field(gt=0, description="Prefer newer hits: one that is so many days older needs twice the score."),
+]
+AsOf = Annotated[
+    str | None,
+    Field(max_length=40, description="Only what was there by this date: 2024-06-30, 2024-06, 2024."),
+]
+
 
 def _listing_error(message: str) -> Exception:
     """An error for requests other than tool calls, where the SDK hides the message of any other kind."""
@@ -226,6 +235,8 @@ def create_server(
         guided: Guided = False,
         guided_steps: Steps = None,
         history: History | None = None,
+        as_of: AsOf = None,
+        recency: Recency = None,
     ) -> SearchResult:
         """Find passages, summaries and entities that answer a question, each with the reason it was found."""
         with server.errors():
@@ -246,6 +257,8 @@ def create_server(
                 guided=guided or False,
                 guided_steps=guided_steps,
                 history=pairs(history or ()),
+                as_of=as_of,
+                recency=recency,
             )
             note = "" if retrieval.hits else "nothing was found"
             if where and note:
@@ -267,6 +280,8 @@ def create_server(
         guided: Guided = None,
         guided_steps: Steps = None,
         history: History | None = None,
+        as_of: AsOf = None,
+        recency: Recency = None,
     ) -> AnswerResult:
         """Answer a question from the documents, with the sources of each statement."""
         with server.errors():
@@ -284,6 +299,8 @@ def create_server(
                 guided=guided,
                 guided_steps=guided_steps,
                 history=pairs(history or ()),
+                as_of=as_of,
+                recency=recency,
             )
             numbers = {citation.number for citation in written.citations}
             sources = [hit for hit in found_hits(written.retrieval) if hit.number in numbers]

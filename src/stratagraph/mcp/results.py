@@ -18,12 +18,17 @@ _METADATA = 2000  # characters of the metadata of a hit, as JSON
 
 
 class FoundHit(BaseModel):
-    """A passage, or a summary, entity or relation made from passages."""
+    """A passage, or a summary, entity or relation made from passages.
+
+    `before`: what an older hit states with another value.
+    """
 
     number: int
     kind: str
     title: str
     text: str
+    date: str
+    before: str
     why: list[str]
     documents: list[str]
     passages: list[str]
@@ -171,6 +176,8 @@ def found_hits(retrieval: sg.Retrieval) -> list[FoundHit]:
             kind=view.kind,
             title=cut(view.title, _TITLE),
             text=cut(view.text, _TEXT),
+            date=view.date,
+            before=view.before,
             why=view.why,
             documents=view.documents,
             passages=view.sources,

@@ -19,6 +19,7 @@ from stratagraph.models.rerankers import package_and_model
 from stratagraph.search.questions import checked_history
 from stratagraph.search.rerank import Reranker, SetReranker, as_reranker
 from stratagraph.types.checks import positive
+from stratagraph.types.dates import day_of
 from stratagraph.types.question import (
     GUIDED,
     LENGTHS,
@@ -33,6 +34,7 @@ from stratagraph.types.question import (
     View,
     Where,
 )
+from stratagraph.types.records import json_native
 from stratagraph.types.results import Retrieval
 
 DEFAULT_K = 10
@@ -61,6 +63,8 @@ class SearchArguments:
     guided: Guided | None = None
     guided_steps: int | None = None
     history: Sequence[Turn] | None = None
+    as_of: Any = None
+    recency: float | None = None
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -91,6 +95,14 @@ class SearchArguments:
                 )
         if self.history is not None:
             object.__setattr__(self, "history", checked_history(self.history))
+        if self.as_of is not None and day_of(json_native(self.as_of)) is None:
+            raise ValueError(
+                f"as_of must be a date such as '2024-06-30', '2024-06' or 2024, not {self.as_of!r}"
+            )
+        if self.recency is not None:
+            number = isinstance(self.recency, SupportsFloat) and not isinstance(self.recency, bool)
+            if not number or not 0 < float(self.recency) < float("inf"):
+                raise ValueError(f"recency must be a half-life in days, above 0, not {self.recency!r}")
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None:

@@ -35,9 +35,10 @@ from stratagraph.search.answer import Draft, Written, excerpts, generate, stream
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
+from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.question import LONGEST, WALK, Question
-from stratagraph.types.records import Metadata
+from stratagraph.types.question import LONGEST, WALK, Question, Recency, narrowed
+from stratagraph.types.records import Metadata, json_native
 from stratagraph.types.results import Answer, Finish, Guidance, Hit, Retrieval, Standalone
 
 TracedHits = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
@@ -57,6 +58,9 @@ class Asking:
         """Embed the question once and search."""
         check_question(text)
         began, before = time.perf_counter(), self.gate.ledger.total
+        recency, undated = None, 0
+        if arguments.as_of is not None or arguments.recency is not None:
+            arguments, recency, undated = await aside(self._in_time, arguments)
         with span("stratagraph retrieve", {"stratagraph.k": arguments.k}) as recorded:
             method = self._method(arguments)
             options = check_search_options(method, arguments.options or {})
@@ -81,6 +85,7 @@ class Asking:
                 entities,
                 arguments.fill,
                 arguments.rank,
+                recency,
             )
             guidance = None
             if arguments.guided:
@@ -114,7 +119,33 @@ class Asking:
             unknown,
             words,
             filtered,
+            undated,
         )
+
+    def _in_time(self, arguments: SearchArguments) -> tuple[SearchArguments, Recency | None, int]:
+        """The arguments with `as_of` as a filter, the recency, and how many undated documents are hidden."""
+        key, dates = self.reader.snapshot.manifest.config.get("date_key"), self.reader.dates
+        asked = "recency" if arguments.as_of is None else "as_of"
+        if key is None or dates is None:
+            raise ValueError(
+                f"{asked} needs dates, and this index has none: build it with date_key=..., the metadata "
+                'field that dates a document, such as "published"'
+            )
+        newest = int(dates.days.max(initial=0))
+        if not newest and len(dates.days):
+            raise ValueError(
+                f"{asked} needs dates, and no document has one: the field {key!r} must hold ISO dates, such "
+                'as "2024-06-30", or years'
+            )
+        undated = 0
+        if arguments.as_of is not None:
+            undated = self.reader.undated(arguments.where)
+            until = json_native(arguments.as_of)
+            newest = _ordinal(until)
+            arguments = replace(arguments, where=narrowed(arguments.where, {key: {"$until": until}}))
+        if arguments.recency is None:
+            return arguments, None, undated
+        return arguments, Recency(float(arguments.recency), newest), undated
 
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
@@ -307,7 +338,8 @@ class Asking:
     async def _checked(self, retrieval: Retrieval, arguments: SearchArguments) -> Retrieval:
         """The given retrieval with the options of this answer and a question that stands alone."""
         default, arguments = SearchArguments(), replace(arguments, guided=arguments.guided or None)
-        for name in ("k", "view", "where", "decompose", "fill", "rank", "rerank", "min_score", "guided"):
+        named = "k view where decompose fill rank rerank min_score guided as_of recency"
+        for name in named.split():
             if getattr(arguments, name) != getattr(default, name):
                 raise TypeError(
                     f"{name!r} says how to search, and this answer is made from a given retrieval; "
@@ -339,6 +371,12 @@ class Asking:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
         return draft.as_long_as(how.length or "brief")
+
+
+def _ordinal(date: Any) -> int:
+    day = day_of(date)
+    assert day is not None  # `SearchArguments` has checked it
+    return day.last.toordinal()
 
 
 def _failed(error: CallFailed) -> Finish | None:

@@ -112,13 +112,16 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
 def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Config]:
     """The methods and settings of a build over an index: those given come first, those it has stay.
 
-    `resolve` is as given, for names are resolved anew by each update anyway.
+    `resolve` and `date_key` are as given: names are resolved anew by each update anyway, and dates are read
+    when a search needs them.
     """
     recorded = settings_of(manifest, change.config)
     extraction = replace(recorded.extraction, resolve=change.config.extraction.resolve)
     methods = tuple(dict.fromkeys([*change.methods, *manifest.methods]))
     added = {name: own for name, own in change.config.methods.items() if name not in manifest.methods}
-    return methods, replace(recorded, extraction=extraction, methods={**recorded.methods, **added})
+    methods_settings = {**recorded.methods, **added}
+    date_key = change.config.date_key
+    return methods, replace(recorded, extraction=extraction, date_key=date_key, methods=methods_settings)
 
 
 def require_same_settings(
@@ -126,7 +129,7 @@ def require_same_settings(
 ) -> None:
     """Raise `SettingsConflict` if a build is given other settings than the index was built with.
 
-    Only one index may change `resolve`, or be rebuilt; `shards` may not.
+    Only one index may change `resolve` and `date_key`, or be rebuilt; `shards` may not.
     """
     recorded, given = settings_of(manifest, change.config), change.config
     same_embedder = models.has_embedder_of(manifest)
@@ -141,7 +144,8 @@ def require_same_settings(
     )
     if not shards:
         new["extraction"]["resolve"] = old["extraction"]["resolve"]
-    for name in ("chunking", "extraction", "tokenizer", "prompts"):
+        new["date_key"] = old["date_key"]
+    for name in ("chunking", "extraction", "tokenizer", "prompts", "date_key"):
         differences += _differing(name, old[name], new[name])
     for name in methods:
         differences += _differing(name, old["methods"][name], new["methods"][name])

@@ -12,6 +12,7 @@ import numpy as np
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.operations.origins import RecentOrigins
+from stratagraph.search.dates import Dates
 from stratagraph.search.evidence import asked_metadata
 from stratagraph.search.excerpts import Excerpts
 from stratagraph.search.ranking import Origin, Ranking
@@ -162,8 +163,9 @@ def _words(text: str) -> str:
 class HitMaker:
     """Makes hits of ranked items. Safe to use from several threads."""
 
-    def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot, dates: Dates | None) -> None:
         self._origins = RecentOrigins(snapshot)
+        self._dates = dates
 
     def all_of(self, ranked: RankedItems) -> HitsAndTraces:
         """One hit per item."""
@@ -211,8 +213,22 @@ class HitMaker:
             elif place not in of_groups:  # a chunk has its own id
                 sources, documents = (item.id,), (item.document,)
             score = scores[group[0]] if len(group) == 1 else max([scores[at] for at in group])
+            date = ""
+            if self._dates is not None:
+                date = self._dates.text(np.concatenate([ranked.items[at].sources for at in group]))
             hits.append(
-                Hit(item.id, item.kind, item.level, item.text, score, sources, documents, metadata, item.ref)
+                Hit(
+                    item.id,
+                    item.kind,
+                    item.level,
+                    item.text,
+                    score,
+                    sources,
+                    documents,
+                    metadata,
+                    item.ref,
+                    date,
+                )
             )
         return hits
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 from cachetools import LRUCache
+from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.ingest.checks import Checks, damage
@@ -25,6 +26,7 @@ from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searc
 from stratagraph.methods.drift import DRIFT
 from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked_graph
 from stratagraph.operations.hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
+from stratagraph.search.dates import Dates, newest, weighed
 from stratagraph.search.excerpts import Excerpts
 from stratagraph.search.filters import compile_where
 from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
@@ -119,7 +121,10 @@ class Answering(ABC):
             if question.method != WALK and question.fill:
                 return self._mixed(question, reader)
             walks = question.method == WALK
-            ranking = self._passages(question) if walks else self._searcher(question.method).nodes(question)
+            if walks:
+                ranking = self._passages(question)
+            else:
+                ranking = self._weighed(self._searcher(question.method).nodes(question), question)
             return self._hits.all_of(reader.read(ranking))
 
     def unknown(self, question: Question) -> tuple[tuple[str, ...], int]:
@@ -187,7 +192,7 @@ class Answering(ABC):
         """Ever longer rankings of the method's own nodes, since nodes may repeat each other."""
         search = self._searcher(question.method).nodes
         for k in (question.k, MORE * question.k):
-            ranking = search(replace(question, k=k))
+            ranking = self._weighed(search(replace(question, k=k)), question)
             if question.mixed:
                 ranking = labelled(ranking, question.method)
                 if k == question.k and MORE * wanted < len(ranking):
@@ -195,6 +200,35 @@ class Answering(ABC):
             yield ranking
             if len(ranking) < k:
                 break
+
+    @cached_property
+    def dates(self) -> Dates | None:
+        """When passages are dated; None if the settings name no field."""
+        key = self.snapshot.manifest.config.get("date_key")
+        return Dates(key, self.snapshot.chunk_metadata()) if key else None
+
+    def undated(self, where: Where | None) -> int:
+        """How many admitted documents have no date."""
+        assert self.dates is not None
+        hidden = self.dates.days == 0
+        with self._naming_damage():
+            allowed = self._allowed_by(where, WALK)
+        hidden = hidden if allowed is None else hidden & allowed.chunks
+        return len(np.unique(self.snapshot.chunk_documents()[hidden]))
+
+    @abstractmethod
+    def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The newest day of each row of a table, from the `days` of all passages."""
+
+    def _weighed(self, ranking: Ranking, question: Question) -> Ranking:
+        """The ranking with newer results first, as far as the question asks for it."""
+        if question.recency is None or self.dates is None:
+            return ranking
+        days = np.zeros(len(ranking), np.int32)
+        for origin in np.unique(ranking.origin).tolist():
+            at = ranking.origin == origin
+            days[at] = self._days(origin, question.method, self.dates.days)[ranking.rows[at]]
+        return weighed(ranking, days, question.recency)
 
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""
@@ -204,16 +238,18 @@ class Answering(ABC):
         """The walk's passages, ranked once per question."""
 
         def find() -> Ranking:
-            return self._walk.rank(
+            k = question.k if question.recency is None else max(question.k, CONSIDERED)
+            ranking = self._walk.rank(
                 question.text,
                 question.vector,
-                question.k,
+                k,
                 allowed=None if question.allowed is None else question.allowed.chunks,
                 entities=question.entities,
                 similar=self._similar(question, max(CONSIDERED, question.k)),
                 linked=self._walk.linked(question) if question.rank == "walk" else None,
                 rank=question.rank,
             )
+            return first(self._weighed(ranking, question), question.k)
 
         return question.once(self, f"passages {question.k} {question.rank}", find)
 
@@ -266,7 +302,7 @@ class Answering(ABC):
 
     @cached_property
     def _hits(self) -> HitMaker:
-        return HitMaker(self.snapshot)
+        return HitMaker(self.snapshot, self.dates)
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
@@ -296,6 +332,7 @@ class Reader(Answering):
         super().__init__(snapshot)
         self._allowed: LRUCache[tuple[str, str], Allowed] = LRUCache(64)
         self._metadata: list[Metadata] | None = None
+        self._newest: dict[tuple[int, str], NDArray[np.int32]] = {}
 
     def _blamed(self, error: Exception) -> Damaged | None:
         return blamed(self.snapshot, error)
@@ -353,6 +390,18 @@ class Reader(Answering):
         check_method(self.snapshot, self._graph, method)
         part = self.snapshot.part(method)
         return Opened(self.snapshot, self._graph, self._nearest, part)
+
+    def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
+        if origin == Origin.CHUNK:
+            return days
+        key = origin, "" if origin == Origin.GRAPH else method
+        if key not in self._newest:
+            sources = self._graph.sources
+            if origin == Origin.NODE:
+                own = self.snapshot.part(method).arrays
+                sources = own["sources.indptr"], own["sources.indices"]
+            self._newest[key] = newest(days, sources)
+        return self._newest[key]
 
     def _opened_searcher(self, name: str) -> Searcher:
         return get_method(name).open(self.opened(name))

@@ -60,6 +60,7 @@ from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.system.memory import release
 from stratagraph.types.built import Built
+from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Stored
 from stratagraph.types.records import BuildReport, Usage
 
@@ -273,6 +274,9 @@ class _Update:
                     continue
                 self._staging.add(each.id, each.digest, each.metadata, chain([first], chunks))
                 (intake.updated if each.id in existing else intake.added).append(each.id)
+                key = self._config.date_key
+                if key is not None and day_of(each.metadata.get(key)) is None:
+                    self._notes[f"documents without a date in {key!r}"] += 1
         return intake
 
     def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from stratagraph.types.dates import day_of
 from stratagraph.types.question import Where
 from stratagraph.types.records import Metadata, json_native
 
@@ -17,11 +18,12 @@ def compile_where(where: Where) -> Predicate:
     """Turn a filter into a predicate on a chunk's metadata.
 
     A mapping admits a chunk if every key passes. The condition of a key is a value (equality), a list
-    (membership), or a mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`). If the metadata holds a
-    list, one passing item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only
-    `$ne` and `$nin`; values that cannot be compared do not pass. `$and` and `$or` take a list of filters,
-    `$not` takes one. A callable is used as it is, also among those. Values are converted as metadata is when
-    it is stored (`types.records.json_native`), so that a date finds the date that was given.
+    (membership), or a mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`, and `$until`: a date, as
+    `types.dates.day_of` reads it, that is not after the given one). If the metadata holds a list, one passing
+    item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only `$ne` and `$nin`;
+    values that cannot be compared do not pass. `$and` and `$or` take a list of filters, `$not` takes one. A
+    callable is used as it is, also among those. Values are converted as metadata is when it is stored
+    (`types.records.json_native`), so that a date finds the date that was given.
 
     Raises
     ------
@@ -115,6 +117,12 @@ def _member(operand: Any) -> Callable[[Any], bool]:
     return _compare(lambda item, among: item in among)(operand)
 
 
+def _until(operand: Any) -> Callable[[Any], bool]:
+    if (latest := day_of(operand)) is None:
+        raise ValueError(f"$until takes a date such as '2024-06-30', '2024-06' or 2024, not {operand!r}")
+    return _compare(lambda item, last: (day := day_of(item)) is not None and day.last <= last)(latest.last)
+
+
 _equal = _compare(lambda item, operand: item == operand)
 _OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "$eq": _equal,
@@ -125,4 +133,5 @@ _OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "$lte": _compare(lambda item, operand: item <= operand),
     "$in": _member,
     "$nin": _negate(_member),
+    "$until": _until,
 }

@@ -265,6 +265,7 @@ def _about(hit: Hit) -> str:
     for names, longest in _ABOUT:
         values = (hit.metadata.get(name) for name in names)
         value = next((str(each) for each in values if each and isinstance(each, str | int)), "")
+        value = hit.date if hit.date and "date" in names else value
         found.append(_TIME.sub("", " ".join(value.split()))[:longest])
     title, *others = found
     rest = ", ".join(each for each in others if each)

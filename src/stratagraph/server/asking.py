@@ -76,6 +76,12 @@ class Asked(BaseModel):
     where: Where | None = Field(None, description="A filter on metadata.")
     fill: bool = Field(True, description="False leaves out passages of the walk: the method's own ranking.")
     rank: Literal["walk", "bm25", "dense", "hybrid"] = "walk"
+    as_of: Annotated[str, Field(max_length=40)] | int | None = Field(
+        None, description="Only what was there by this date, such as 2024-06-30 or 2024."
+    )
+    recency: float | None = Field(
+        None, gt=0, description="Prefer newer hits: one that is so many days older needs twice the score."
+    )
     options: dict[str, Option] = Field({}, description="Search options of the method; see /api/options.")
 
     def arguments(self, index: sg.Index) -> dict[str, Any]:
@@ -92,7 +98,8 @@ class Asked(BaseModel):
             raise ValueError(
                 f"{method} has no option {unknown[0]!r}; its options are {', '.join(sorted(names)) or 'none'}"
             )
-        given = {"k": self.k, "view": self.view, "method": self.method, "where": self.where}
+        names = ("k", "view", "method", "where", "as_of", "recency")
+        given = {name: getattr(self, name) for name in names}
         arguments = {name: value for name, value in given.items() if value is not None}
         return {**arguments, "fill": self.fill, "rank": self.rank, **self.options}
 
@@ -142,7 +149,10 @@ class Guided(Asked):
 
 
 class HitView(BaseModel):
-    """A hit. `why` explains in words why it was found, `trace` in the method's own terms."""
+    """A hit. `why` explains in words why it was found, `trace` in the method's own terms.
+
+    `before`: what an older hit states with another value.
+    """
 
     number: int
     id: str
@@ -152,6 +162,8 @@ class HitView(BaseModel):
     source: str
     text: str
     score: float
+    date: str
+    before: str
     why: list[str]
     trace: dict[str, Any]
     sources: list[str]
@@ -174,6 +186,8 @@ class HitView(BaseModel):
             source=hit.source,
             text=hit.text,
             score=hit.score,
+            date=hit.date,
+            before=hit.before,
             why=list(reasons(trace)),
             trace=dict(trace),
             sources=list(hit.sources[:NAMED]),

@@ -27,7 +27,18 @@ GUIDED: tuple[Guided, ...] = (False, True, "choice", "overview")
 Turn = tuple[str, str]
 """A turn of a conversation: who spoke, one of `ROLES`, and the text."""
 ROLES = ("user", "assistant")
-SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "history", "min_score", "rank", "rerank")
+SHARED_OPTIONS = (
+    "as_of",
+    "decompose",
+    "fill",
+    "guided",
+    "guided_steps",
+    "history",
+    "min_score",
+    "rank",
+    "recency",
+    "rerank",
+)
 """Options of a search by any method; a method has its own in addition."""
 SEARCH_ARGUMENTS = ("method", "view", "where", *SHARED_OPTIONS)
 """Arguments of a search, without the question, `k` and the method's own options."""
@@ -97,6 +108,14 @@ def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: 
     return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Recency:
+    """Scores halve for each `half_life`, in days, that a result is older than `newest`, a day's ordinal."""
+
+    half_life: float
+    newest: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """What to search for, and how.
@@ -121,6 +140,8 @@ class Question:
         Whether passages of the walk have a share in a method's results.
     rank
         How passages are ranked.
+    recency
+        How newer passages and nodes are preferred; None ignores their dates.
     allowed
         What `where` admits; set by the reader.
     """
@@ -134,6 +155,7 @@ class Question:
     entities: tuple[str, ...] | None = None
     fill: bool = True
     rank: Rank = "walk"
+    recency: Recency | None = None
     allowed: Allowed | None = None
     _found: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -148,7 +170,7 @@ class Question:
         `find` may depend only on the text, vector, entities, options and filter. `finder` and `name` identify
         what it finds.
         """
-        inputs = self.vector, self.entities, self.options, self.allowed
+        inputs = self.vector, self.entities, self.options, self.recency, self.allowed
         key = finder, name, self.text, *map(id, inputs)
         if key not in self._found:
             self._found[key] = find(), inputs  # kept alive, so that no other object gets their `id`

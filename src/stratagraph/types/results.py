@@ -20,7 +20,9 @@ from stratagraph.types.records import Metadata, Usage, json_native, place_in_wor
 OURS = "stratagraph"
 CHUNK = "chunk"
 # Metadata keys that `Hit.identity` adds to a framework's document.
-IDENTITY = tuple(f"{OURS}_{name}" for name in ("id", "kind", "level", "sources", "documents", "metadata"))
+IDENTITY = tuple(
+    f"{OURS}_{name}" for name in ("id", "kind", "level", "sources", "documents", "metadata", "date")
+)
 NOTHING_FOUND = "No passage was found."
 _LONGEST_NAME = 120  # characters of a title that an excerpt shows
 
@@ -39,6 +41,10 @@ class Hit:
         Ids of the chunks and documents it came from, in corpus order.
     ref
         The caller's id of a chunk, if it has one.
+    date
+        Of its document, as far as it is known (`2024`, `2024-06-30`); of a node the newest of its documents.
+    before
+        An older hit's statement that says the same with another value, and its date; empty without one.
     """
 
     id: str
@@ -50,6 +56,14 @@ class Hit:
     documents: tuple[str, ...]
     metadata: Metadata = field(default_factory=dict)
     ref: str = ""
+    date: str = ""
+    before: str = ""
+
+    @property
+    def dated(self) -> str:
+        """Its date, and what it said before, as contexts show them: `(2024-06-30)`; empty without a date."""
+        before = f"; newer (before: {self.before})" if self.before else ""
+        return f"({self.date}{before})" if self.date else ""
 
     @property
     def source(self) -> str:
@@ -68,6 +82,8 @@ class Hit:
         if self.sources != (self.id,):
             values["sources"] = _json(self.sources)
         values["documents"] = _json(self.documents)
+        if self.date:
+            values["date"] = self.date
         if self.kind != CHUNK:
             values["metadata"] = _json(json_native(self.metadata))
         return {f"{OURS}_{name}": value for name, value in values.items()}
@@ -115,6 +131,7 @@ class Hit:
             tuple(_parsed(metadata, "documents", [document])),
             _parsed(metadata, "metadata", callers_own(metadata)),
             ref,
+            str(metadata.get(f"{OURS}_date", "")),
         )
         return hit, traced.get("trace", {})
 
@@ -262,6 +279,8 @@ class Retrieval:
         How many words of `query` were looked for.
     filtered
         Whether there was a filter.
+    undated
+        Documents that `as_of` hides because they have no date.
     """
 
     query: str
@@ -279,6 +298,7 @@ class Retrieval:
     unknown: tuple[str, ...] = ()
     words: int = 0
     filtered: bool = False
+    undated: int = 0
 
     def __post_init__(self) -> None:
         if not self.trace:
@@ -345,6 +365,24 @@ class Retrieval:
         See `context`, and for `heads` `text.packing.pack`. A method calls it that shows its hits in its own
         way.
         """
+        room = max_tokens
+        while room > 0:
+            pieces = self._dated(self._packed(texts, room, heads))
+            over = self.count_tokens(joined(pieces)) - max_tokens
+            if over <= 0 or not any(self.hits[piece.place].date for piece in pieces):
+                return pieces
+            room -= over
+        return self._packed(texts, max_tokens, heads)
+
+    def _dated(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Pieces that begin with the date of their hit."""
+        dates = [self.hits[piece.place].dated for piece in pieces]
+        return [
+            piece._replace(text=f"{date} {piece.text}".strip())
+            for piece, date in zip(pieces, dates, strict=True)
+        ]
+
+    def _packed(self, texts: Sequence[str], max_tokens: int, heads: Sequence[str] | None) -> list[Piece]:
         measured = [trace["similarity"] for trace in self.trace if "similarity" in trace]
         mean = sum(measured) / max(len(measured), 1)
         similarities = [trace.get("similarity", mean) for trace in self.trace]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.ingest.graph.stage import NAME as GRAPH
@@ -76,6 +77,12 @@ class JoinedReader(Answering):
         allowed = [part._allowed_by(where, method) for part in self.parts]
         parts = [each for each in allowed if each is not None]
         return JoinedAllowed(parts) if parts else None
+
+    def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
+        own = np.split(days, self.snapshot.rows_of.starts[1:-1])
+        return np.concatenate(
+            [part._days(origin, method, each) for part, each in zip(self.parts, own, strict=True)]
+        )
 
     def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:
         """The sums over the shards of the most frequent names of each."""

@@ -227,7 +227,7 @@ function card(hit, at) {
     more.hidden = !short;
   }
   fold(long);
-  const where = [hit.metadata.page && `page ${hit.metadata.page}`, hit.level > 0 && `level ${hit.level}`,
+  const where = [hit.date, hit.before && `newer (before: ${hit.before})`, hit.metadata.page && `page ${hit.metadata.page}`, hit.level > 0 && `level ${hit.level}`,
     hit.source_count > 1 && count(hit.source_count, "passage")].filter(Boolean);
   return h("li", { tabindex: 0, class: `hit kind-${family(hit)}`, data: { at }, on: {
     focus: () => { selected = at; },
