@@ -101,10 +101,43 @@ def test_recency_puts_the_newest_first(index: sg.Index, method: str) -> None:
 
 def test_a_context_tells_dates_within_its_budget(index: sg.Index) -> None:
     found = index.retrieve(QUESTION, method="walk", as_of="2023", recency=365)
-    assert found.context().text.startswith("[1] (2022-02-03) The chief executive of Acme is Ida Berg.")
+    assert found.context().text.startswith("[1] (2022-02-03; newer (before: Jane Roe, 2021-05-01)) The ")
     for budget in (8, 20, 40, 80):
         assert found.context(budget).tokens <= budget
     assert "(2021-05-01) " in index.answer(QUESTION, as_of="2021", method="walk").text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [
+        (
+            "The chief executive of Acme is Jane Roe.",
+            "Since 2024, the chief executive of Acme is Ed Doe.",
+            "Jane Roe",
+        ),
+        ("Jane Roe is the mayor of Hathe.", "Ed Doe is the mayor of Hathe.", "Jane Roe"),
+        ("Acme has 300 employees in Oslo.", "Acme now has 350 employees in Oslo.", "300"),
+        ("Acme is headquartered in Paris.", "Acme is headquartered in Rome.", "Paris"),
+        ("The ferry to Ostra leaves at 7:00.", "The ferry to Ostra leaves at 8:30.", "7:00"),
+        ("# Lark 2023\n\nPrice: 40 EUR", "# Lark 2024\n\nPrice: 45 EUR", "40"),
+        ("Price: 40 EUR", "Price: 45 EUR", ""),
+        ("Invoice 77 totals 400 euros.", "Invoice 78 totals 500 euros.", ""),
+        ("Jane Roe is an engineer at Acme.", "Ed Doe is an engineer at Acme.", ""),
+        ("Acme opened an office in Paris.", "Acme opened an office in Rome.", ""),
+        ("The 2021 budget of Acme is 5 million.", "The 2022 budget of Acme is 6 million.", ""),
+        ("Room 4 holds 20 people.", "Room 5 holds 30 people.", ""),
+        ("Acme is headquartered in Paris.", "Acme is headquartered in Paris.", ""),
+    ],
+)
+def test_the_newer_of_two_versions_is_marked(old: str, new: str, value: str) -> None:
+    texts = {"old": (old, "2021"), "new": (new, "2024")}
+    given = [sg.Document(name, text, {"day": day}) for name, (text, day) in texts.items()]
+    with sg.build_index(given, date_key="day", embedder="hashing", progress=False) as index:
+        found = index.retrieve(new)
+        before = {hit.documents[0]: hit.before for hit in found}
+        assert before == {"old": "", "new": f"{value}, 2021" if value else ""}
+        assert (f"(2024; newer (before: {value}, 2021))" in found.context().text) == bool(value)
+        assert index.answer(found).text.count("newer") == bool(value)
 
 
 def test_what_cannot_be_dated_is_said(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from stratagraph.search.answer import Draft, Written, excerpts, generate, stream
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
+from stratagraph.search.versions import marked
 from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import LONGEST, WALK, Question, Recency, narrowed
@@ -95,6 +96,7 @@ class Asking:
             if arguments.min_score is not None:
                 hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
                 guidance = None if guidance is None else guidance.among(hits)
+            hits = marked(hits)
             unknown, words = await aside(self.reader.unknown, question)
             filtered = arguments.where is not None
             common: dict[str, Any] = {} if alone is None else {"standalone": asdict(alone)}
@@ -347,6 +349,8 @@ class Asking:
                 )
         query = retrieval.query
         check_question(query)
+        if any(hit.date for hit in retrieval.hits):  # `before` rests on the other hits
+            retrieval = retrieval.with_hits(marked([replace(hit, before="") for hit in retrieval.hits]))
         if retrieval.standalone is None:
 
             def known(names: Sequence[str]) -> list[str]:  # whatever filter the hits were found with

@@ -98,8 +98,8 @@ class Asked(BaseModel):
             raise ValueError(
                 f"{method} has no option {unknown[0]!r}; its options are {', '.join(sorted(names)) or 'none'}"
             )
-        names = ("k", "view", "method", "where", "as_of", "recency")
-        given = {name: getattr(self, name) for name in names}
+        shared = ("k", "view", "method", "where", "as_of", "recency")
+        given = {name: getattr(self, name) for name in shared}
         arguments = {name: value for name, value in given.items() if value is not None}
         return {**arguments, "fill": self.fill, "rank": self.rank, **self.options}
 
