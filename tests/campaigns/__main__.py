@@ -10,14 +10,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.campaigns import SMALL
+from tests.campaigns import CAMPAIGNS
 from tests.campaigns.trials import TALLIES, table
 
 
 def main() -> int:
     """Run the campaigns that are named, and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="+", choices=SMALL)
+    parser.add_argument("names", nargs="+", choices=CAMPAIGNS)
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -25,7 +25,8 @@ def main() -> int:
     began = time.monotonic()
     try:
         for name in given.names:
-            campaign = importlib.import_module(f"tests.campaigns.{name}").campaign
+            module, _, function = CAMPAIGNS[name][0].partition(".")
+            campaign = getattr(importlib.import_module(f"tests.campaigns.{module}"), function)
             with tempfile.TemporaryDirectory(prefix=f"campaign-{name}-", ignore_cleanup_errors=True) as work:
                 campaign(Path(work), given.trials, given.seed)
     finally:

@@ -1,4 +1,4 @@
-"""Clients of the server and the MCP tools: filters hold in every way out; only options of a method act.
+"""Clients of the core, the server, the MCP tools and the frameworks: filters hold in every way out.
 
 filters  a question with a filter that admits the documents of one tenant: by the core, REST, MCP, or a tool
          or retriever of LangChain that is made with it and called with another one; as hits, context, graph,
@@ -6,9 +6,6 @@ filters  a question with a filter that admits the documents of one tenant: by th
          in what the model reads.
 descriptions  a tool made with such a filter, of both frameworks or MCP. Silent: its description has a name
          of the other tenant, or, if no names were asked for, any name or instruction of a document.
-options  a request with random options and fields. Silent: a name that is not an option of the method is
-         accepted, or another model than the server's is asked. Unnamed: a status of 500.
-mounts   an application with a token behind a prefix, asked without it. Silent: anything but its public files.
 """
 
 from __future__ import annotations
@@ -16,15 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import socket
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from fastapi import FastAPI
-from httpx import ASGITransport, AsyncClient, Response
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from httpx import ASGITransport, AsyncClient
 
 import stratagraph as sg
 from langchain_stratagraph import PPRRetriever, create_search_tool
@@ -48,14 +40,6 @@ QUESTIONS = (
     "How are Tomas Weir and Ostra connected?",
     "What do these notes tell of as a whole?",
 )
-OTHERS: dict[str, Any] = {
-    "llm": "openai:m@http://127.0.0.1:9/v1", "embedder": "openai:e@http://127.0.0.1:9/v1",
-    "rerank": "flashrank", "where": {}, "budget": 1, "max_tokens": 10**6, "decompose": True, "history": [],
-    "k": 10**6, "path": "/etc", "guided": True, "guided_steps": 50, "min_score": -1, "prompt": "p",
-    "cache": "/tmp/c", "__class__": "x", "": 1, "fill": False, "rank": "dense", "view": "chunks",
-    "method": "hirag", "question": "q",
-}  # fmt: skip
-VALUES = (None, True, 0, 1, -1, 3, 10**4, 10**30, 0.5, -1e9, 1e308, "x", "", "\x00", [], [1, 2], {}, {"a": 1})
 
 
 class Reading:
@@ -195,100 +179,10 @@ def _descriptions(work: Path, trials: int, chance: random.Random) -> None:
     made.close()
 
 
-async def _options(work: Path, trials: int, chance: random.Random) -> None:
-    rows = {path: Tally(f"options: {path}") for path in ("/api/search", "/api/graph", "/api/answer")}
-    names = {way: {option.name for option in sg.search_options(way)} for way in WAYS}
-    index = sg.open_index(work / "idx", Reading(), sg.HashingEmbedder())
-    app = create_app(work / "idx", lambda _: index, Settings(rate=1e9, answers=1e9))
-    reached: list[Any] = []
-    connect = mock.patch.object(socket.socket, "connect", lambda _, to: reached.append(to))
-    async with AsyncClient(transport=ASGITransport(app, False), base_url="http://localhost") as client:
-        with connect:
-            for number in range(trials):
-                path = list(rows)[number % len(rows)]
-                way, row = chance.choice(WAYS), rows[path]
-                body: dict[str, Any] = {"question": chance.choice(QUESTIONS), "method": way}
-                own = sorted(names[way])
-                candidates = chance.choice([own, sorted({*set().union(*names.values()), *OTHERS})])
-                chosen = chance.sample(candidates, min(len(candidates), chance.randrange(1, 4)))
-                body["options"] = {name: _value(name, chance) for name in chosen}
-                outside = chance.choice([None, None, None, chance.choice([*OTHERS])])
-                if outside is not None and outside not in ("question", "method", "view"):
-                    body[outside] = _value(outside, chance)
-                answer = await client.post(path, json=body)
-                row.trials += 1
-                row.outcomes[str(answer.status_code)] += 1
-                _judge(row, body, answer, names[way], path)
-                if reached:
-                    row.note("foreign", f"{body}: connected to {reached.pop()}")
-    index.close()
-
-
-def _value(name: str, chance: random.Random) -> Any:
-    return OTHERS[name] if name in OTHERS and chance.random() < 0.6 else chance.choice(VALUES)
-
-
-def _judge(row: Tally, body: dict[str, Any], answer: Response, known: set[str], path: str) -> None:
-    fields = {"question", "method", "options", "k", "where", "rank", "view"}
-    fields |= {"guided"} if path == "/api/answer" else set()
-    if answer.status_code >= 500:
-        row.note("unnamed", f"{body}: {answer.status_code} {answer.text[:100]}")
-    elif answer.status_code == 200 and (body["options"].keys() - known or body.keys() - fields):
-        row.note("silent", f"{body}: accepted")
-
-
-async def _mounts(work: Path, trials: int, chance: random.Random) -> None:
-    rows = {kind: Tally(f"mounts: {kind}") for kind in ("Starlette", "FastAPI", "root_path", "twice")}
-    index = sg.open_index(work / "idx", None, sg.HashingEmbedder())
-    inner = create_app(work / "idx", lambda _: index, Settings(token="a token of the campaign", rate=1e9))
-    fast = FastAPI()
-    fast.mount("/idx", inner)
-    outer = {
-        "Starlette": Starlette(routes=[Mount("/idx", inner)]),
-        "FastAPI": fast,
-        "root_path": inner,
-        "twice": Starlette(routes=[Mount("/a", Starlette(routes=[Mount("/idx", inner)]))]),
-    }
-    names = ("index", "search", "documents", "documents/delete", "files/a.txt", "jobs", "ask", "browse")
-    ends = ("/", "/app.js", "/api/openapi.json", *(f"/api/{name}" for name in names))
-    parts = ("/", "//", "/./", "/../", "/idx", "/app.js", "/%2e%2e", ";", "%2f", "?x", "#", "/d3/", "\\")
-    with sg.open_index(work / "idx", embedder=sg.HashingEmbedder()) as page:
-        words = page.browse("documents").items[0].id
-    for number in range(trials):
-        kind = list(rows)[number % len(rows)]
-        root = "/idx" if kind == "root_path" else ""
-        transport = ASGITransport(outer[kind], raise_app_exceptions=False, root_path=root)
-        start = {"root_path": chance.choice(("", "/idx")), "twice": "/a/idx"}.get(kind, "/idx")
-        path = start + chance.choice(ends)
-        for _ in range(chance.randrange(3)):
-            at = chance.randrange(len(path) + 1)
-            path = path[:at] + chance.choice(parts) + path[at:]
-        method = chance.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"))
-        tokens = ("", "Bearer", "Bearer wrong token here", "Basic a token of the campaign", "bearer  ")
-        head = {"authorization": chance.choice(tokens) if chance.random() < 0.05 else ""}  # wrong ones: 429
-        row = rows[kind]
-        row.trials += 1
-        async with AsyncClient(transport=transport, base_url="http://localhost") as client:
-            try:
-                answer = await client.request(method, f"http://localhost/{path.lstrip('/')}", headers=head)
-            except Exception as error:
-                row.outcomes[f"client: {type(error).__name__}"] += 1
-                continue
-        row.outcomes[str(answer.status_code)] += 1
-        kind_of = answer.headers.get("content-type", "")
-        if answer.status_code < 300 and ("json" in kind_of or words in answer.text):
-            row.note("silent", f"{method} {path}: {answer.status_code} {answer.text[:100]}")
-        if answer.status_code >= 500:
-            row.note("unnamed", f"{method} {path}: {answer.status_code}")
-    index.close()
-
-
 def campaign(work: Path, trials: int, seed: int = 1) -> None:
-    """Filters, half as many descriptions and requests with options, a tenth as many to mounts."""
+    """Filters, and half as many descriptions."""
     logging.getLogger("stratagraph").setLevel(logging.ERROR)
     embedder = sg.HashingEmbedder()
     sg.build_index(documents(), list(METHODS), work / "idx", embedder=embedder, progress=False).close()
     asyncio.run(_filters(work, trials, random.Random(seed)))
     _descriptions(work, max(trials // 2, 1), random.Random(seed))
-    asyncio.run(_options(work, max(trials // 2, 1), random.Random(seed)))
-    asyncio.run(_mounts(work, max(trials // 10, 4), random.Random(seed)))

@@ -1,4 +1,10 @@
-"""Operations that are interrupted at a file-system call, through a shim below Python and SQLite."""
+"""Operations that are interrupted at a file-system call, through a shim below Python and SQLite.
+
+A process is killed at the call, the disk is full from the call on, or the power fails at it, and what was not
+forced to the disk is lost. Two disks are simulated. One keeps nothing that was not synced: names as of the
+last sync of their directory, contents as of the last sync of their file. The other keeps all names, as
+journalling file systems mostly do, and loses what was not synced of the contents.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +22,12 @@ import stratagraph as sg
 from stratagraph.store import nodes, patches, pool
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
-from tests.campaigns.trials import answers, documents, tried
+from tests.campaigns.trials import Outside, Tally, answers, documents, tried
 from tests.store.support import traces_of
 
 KILL, FULL, POWER = 1, 2, 3
+AFTER = 1_000_000  # a call that no operation comes to
+Listing = dict[str, int]
 SECRET = "the key lies under the third stone"
 SOURCE = Path(__file__).with_name("shim.c")
 _LOADED = "STRATAGRAPH_SHIM"
@@ -32,10 +40,7 @@ def available() -> bool:
 
 def load(work: Path) -> None:
     """Start this program again with the shim below it, unless it is there already."""
-    pool.FEWEST, nodes.NODES = (
-        2,
-        replace(nodes.NODES, fewest=2),
-    )  # so that a handful of documents has segments that are shared
+    pool.FEWEST, nodes.NODES = 2, replace(nodes.NODES, fewest=2)  # a handful of documents shares segments
     patches.LEAST, patches.SHARE = 0, 1
     if _LOADED in os.environ:
         Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded
@@ -215,3 +220,132 @@ def seen(path: Path) -> str:
 def holders(folder: Path) -> list[str]:
     """Names of the files that hold the text of the deleted document, also inside of compressed blocks."""
     return [str(Path(name).relative_to(folder)) for name in traces_of(folder, SECRET)]
+
+
+@dataclass
+class Disk:
+    """What is surely on the disk, by inode."""
+
+    contents: dict[int, bytes] = field(default_factory=dict)
+    listings: dict[int, Listing] = field(default_factory=dict)
+
+    def take(self, folder: Path) -> None:
+        """All of a folder, as it is now."""
+        self.listings[folder.stat().st_ino] = {each.name: each.lstat().st_ino for each in folder.iterdir()}
+        for each in folder.iterdir():
+            if each.is_dir():
+                self.take(each)
+            else:
+                self.contents[each.lstat().st_ino] = each.read_bytes()
+
+    def replay(self, log: Path) -> None:
+        """What was made and forced to the disk since."""
+        lines = (log / "log").read_text().splitlines() if (log / "log").exists() else []
+        for line in lines:
+            event, inode, which = line.split()
+            if event == "C":  # an inode may have been something else before
+                self.listings.pop(int(inode), None)
+                self.contents.pop(int(inode), None)
+                for place, names in self.listings.items():
+                    self.listings[place] = {name: own for name, own in names.items() if own != int(inode)}
+                if which == "d":
+                    self.listings[int(inode)] = {}
+                else:
+                    self.contents[int(inode)] = b""
+            elif event == "F":
+                self.contents[int(inode)] = (log / which).read_bytes()
+            else:
+                found = [each.split(" ", 1) for each in (log / which).read_text().splitlines()]
+                self.listings[int(inode)] = {name: int(own) for own, name in found if name not in (".", "..")}
+
+    def restore(self, inode: int, target: Path) -> None:
+        """Make a folder of what is on the disk under a directory."""
+        target.mkdir()
+        for name, own in self.listings.get(inode, {}).items():
+            if own in self.listings:
+                self.restore(own, target / name)
+            elif own in self.contents:
+                (target / name).write_bytes(self.contents[own])
+
+    def forget_unsynced(self, folder: Path, target: Path) -> None:
+        """Make a folder with all names of another, and of the files what is on the disk."""
+        target.mkdir()
+        for each in folder.iterdir():
+            if each.is_dir():
+                self.forget_unsynced(each, target / each.name)
+            else:
+                (target / each.name).write_bytes(self.contents.get(each.lstat().st_ino, b""))
+
+
+def _places(stages: Stages, trials: int, name: str) -> Iterator[int]:
+    """The calls of an operation at which it is interrupted, evenly over all of them."""
+    calls, share = stages.calls[name], max(1, trials // len(OPERATIONS))
+    for number in range(share):
+        yield 1 + number * calls // share if share <= calls else 1 + number % calls
+
+
+def _note(row: Tally, number: int, end: str, wrongs: Iterator[str]) -> None:
+    """Count how an operation ended that was interrupted at a call, and what is wrong with its folder."""
+    row.trials += 1
+    row.outcomes[end.partition(" ")[0]] += 1
+    if end == "hang" or end.startswith("crash"):
+        row.note("hangs" if end == "hang" else "crashes", f"call {number}: {end}")
+    elif " " in end:
+        row.note("unnamed", f"call {number}: {end}")
+    for wrong in wrongs:
+        row.note("silent", f"call {number} ({end}): {wrong}")
+
+
+def kills(work: Path, trials: int, seed: int = 3, mode: int = KILL, kind: str = "kill") -> None:
+    """Interrupt every operation at many places, look at the folder, and do the operation again."""
+    load(work)
+    stages, outside = Stages(work), Outside(work / "outside")
+    for name in OPERATIONS:
+        row = Tally(f"{kind}: {name} ({stages.calls[name]} calls)")
+        for number in _places(stages, trials, name):
+            folder = stages.fresh(name)
+            _note(row, number, stages.interrupted(name, folder, number, mode), stages.wrongs(name, folder))
+            if touched := outside.touched():
+                row.note("foreign", f"call {number}: {touched}")
+
+
+def full_disk(work: Path, trials: int, seed: int = 4) -> None:
+    """Fill the disk at many places of every operation, free it, look at the folder, and do it again."""
+    kills(work, trials, seed, FULL, "full disk")
+
+
+def power_cuts(work: Path, trials: int, seed: int = 5) -> None:
+    """Cut the power at places of every operation, on both disks; the last place is after its end.
+
+    From ten trials on there are also the calls after those that the folder sees, in the folder above it.
+    """
+    load(work)
+    stages = Stages(work)
+    for name in OPERATIONS:
+        calls = stages.calls[name]
+        above = range(calls + 1, calls + 4) if trials >= 10 else range(0)
+        for kind in ("synced alone", "all names"):
+            row = Tally(f"power cut: {name}, {kind}")
+            for number in (*_places(stages, max(1, trials // 2), name), *above, AFTER):
+                folder = stages.fresh(name)
+                end = _cut(stages, name, folder, number, kind)
+                _note(row, number, end, stages.wrongs(name, folder, done=number == AFTER))
+                if end not in ("killed", "ok"):
+                    row.note("unnamed", f"call {number}: {end}")
+
+
+def _cut(stages: Stages, name: str, folder: Path, number: int, kind: str) -> str:
+    disk, place = Disk(), folder.parent
+    disk.take(place)
+    root = place.stat().st_ino
+    end = stages.interrupted(name, folder, number, POWER)
+    disk.replay(stages.work / "log")
+    left = stages.work / "left"
+    shutil.rmtree(left, ignore_errors=True)
+    if kind == "all names":
+        disk.forget_unsynced(place, left)
+    else:
+        disk.restore(root, left)
+    shutil.rmtree(place)
+    os.rename(left, place)
+    return end

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import SMALL, outputs
+from tests.campaigns import CAMPAIGNS, outputs
 from tests.campaigns.hirag import life
 from tests.campaigns.interrupted import available
 from tests.campaigns.trials import TALLIES, table
@@ -17,18 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="trials are forked and limited as on Linux")
-@pytest.mark.parametrize("name", sorted(SMALL.keys() - {"outputs"}))
+@pytest.mark.parametrize("name", sorted(CAMPAIGNS.keys() - {"outputs"}))
 def test_a_campaign_finds_nothing(name: str, request: pytest.FixtureRequest) -> None:
     if name in ("full_disk", "kills", "power_cuts") and not available():
         pytest.skip("the shim below the file system needs a C compiler")
-    trials = SMALL[name] * request.config.getoption("--trials")
+    trials = CAMPAIGNS[name][1] * request.config.getoption("--trials")
     command = [sys.executable, "-m", "tests.campaigns", name, "--trials", str(trials)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_fuzzed_outputs_are_read_or_refused(tmp_path: Path) -> None:
-    outputs.campaign(tmp_path, SMALL["outputs"], seed=7)
+    outputs.campaign(tmp_path, CAMPAIGNS["outputs"][1], seed=7)
     assert all(row.sound for row in TALLIES), table(TALLIES)
 
 

@@ -43,7 +43,7 @@ def test_where_no_thread_starts_one_does_the_work() -> None:
         pytest.skip("the stack may not be made larger here")
     done = subprocess.run(
         [sys.executable, "-c", SCARCE],
-        env={"OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (STACK, hard)),
         capture_output=True,
         text=True,

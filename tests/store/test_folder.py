@@ -20,7 +20,7 @@ from stratagraph.errors import Locked, NotAnIndex
 from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
-from stratagraph.store.lock import TemporaryFolder
+from stratagraph.store.lock import TemporaryFolder, WriterLock
 from tests.store.support import contents, fill, publish
 
 
@@ -267,3 +267,46 @@ def test_a_temporary_folder_does_not_wait_for_those_that_are_in_use(monkeypatch:
         with closing(TemporaryFolder("stratagraph-trial-")) as other:
             assert held.path.is_dir()
             assert other.path != held.path
+
+
+def test_a_relative_path_is_fixed_when_the_index_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(IndexFolder.create(tmp_path / "idx"), {"a": ["x"]})
+    monkeypatch.chdir(tmp_path)
+    folder = IndexFolder.open(Path("idx"))
+    monkeypatch.chdir(tmp_path.parent)
+    assert folder.path == tmp_path / "idx"
+    assert publish(folder, {"b": ["z"]}) == 2
+    assert not (tmp_path.parent / "idx").exists()
+
+
+def test_a_forked_child_neither_keeps_nor_gives_back_the_lock(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with WriterLock(folder._layout.root, "parent"):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert folder.interrupted() is None  # since it is locked
+    publish(folder, {"b": ["z"]})
+
+
+ATEXIT = """
+import atexit, sys
+import stratagraph as sg
+from stratagraph.testing import FakeEmbedder
+index = sg.build_index(["A note."], embedder=FakeEmbedder(), progress=False)
+def ask():
+    try: index.retrieve("note")
+    except sg.errors.StratagraphError as error: print(error)
+atexit.register(ask)
+"""
+
+
+def test_asking_when_the_interpreter_exits_is_an_error_of_ours() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ATEXIT], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "the interpreter is exiting" in ended.stdout
+    assert ended.stderr == ""

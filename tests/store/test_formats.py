@@ -10,7 +10,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import FormatMismatch
 from stratagraph.testing import FakeEmbedder
-from tests.campaigns.hostile import signed
+from tests.campaigns.faults import signed
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.files import Directory
 from stratagraph.store.records import NODES, Records, packed
 from stratagraph.testing import FakeEmbedder
-from tests.campaigns.hostile import signed
+from tests.campaigns.faults import signed
 from tests.campaigns.trials import documents
 from tests.store.support import rewrite_arrays
 

@@ -19,7 +19,7 @@ from stratagraph.store import patches
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
-from tests.campaigns.hostile import signed
+from tests.campaigns.faults import signed
 from tests.store.support import rewrite_arrays, traces_of
 
 METHODS = ["lshtree", "archrag", "noderag", "hirag"]

@@ -118,8 +118,10 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
             wrong.add(file)
         named = {part_of(file) for file in wrong}
         for problem_line in meanings(contents, manifest):
-            if part_of(problem_line.partition(":")[0]) not in named:
+            file = problem_line.partition(":")[0]
+            if part_of(file) not in named:
                 yield problem_line
+            wrong.add(file)
         yield from _vectors(contents)
         if not wrong:
             yield from _until_error(_nodes(contents, manifest))
