@@ -30,7 +30,7 @@ from stratagraph.errors import (
     ShardMissing,
     StoreError,
 )
-from stratagraph.methods import NAMES
+from stratagraph.methods import NAMES, get_method
 from stratagraph.store.files import Directory
 from stratagraph.store.lock import WriterLock
 from stratagraph.testing.contract import Caller, CountingModel, documents
@@ -318,6 +318,25 @@ def test_shards_of_other_settings_are_refused_by_name(root: Path, tmp_path: Path
     problems = CliRunner().invoke(main, ["verify", str(path)])
     assert problems.exit_code == 1
     assert "shard-0002 differs from shard-0000 in config.chunking.size: 77, not 300" in problems.output
+
+
+def test_shards_open_together_if_only_one_has_the_defaults_written_out(root: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(root, tmp_path / "root")
+    with sg.open_index(path / "shard-0002", embedder=EMBEDDER) as shard:
+        own = shard.documents()
+    shutil.rmtree(path / "shard-0002")
+    defaults = {name: get_method(name).config_type() for name in NAMES}
+    sg.build_index(
+        [each for each in DOCS if each.id in own],
+        list(NAMES),
+        path / "shard-0002",
+        embedder=EMBEDDER,
+        config=sg.Config(methods=defaults),
+        progress=False,
+    ).close()
+    with sg.open_index(path, embedder=EMBEDDER) as index:
+        assert len(index.documents()) == len(DOCS)
+        assert index.verify() == []
 
 
 class _Refusing(sg.HashingEmbedder):

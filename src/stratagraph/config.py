@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -92,10 +92,13 @@ class Config:
         """Settings of a method."""
         return self.methods.get(name) or get_method(name).config_type()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The settings that shape an index, in JSON types. How models are called (`RUNTIME`) is left out."""
+    def to_dict(self, methods: Iterable[str] = ()) -> dict[str, Any]:
+        """The settings that shape an index with these methods, in JSON types, defaults included.
+
+        How models are called (`RUNTIME`) is left out.
+        """
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in RUNTIME}
-        plain["methods"] = {name: asdict(value) for name, value in self.methods.items()}
+        plain["methods"] = {name: asdict(self.method(name)) for name in sorted({*self.methods, *methods})}
         native: dict[str, Any] = json.loads(json.dumps(plain, default=asdict))
         return native
 

@@ -313,7 +313,7 @@ class _Update:
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
-        same_settings = self._config.to_dict() == before.manifest.config
+        same_settings = self._config.to_dict(self._methods) == before.manifest.config
         same_roots = self._change.roots_after(before.manifest.roots) == before.manifest.roots
         if not (same_corpus and same_methods and same_settings and same_roots):
             return False
@@ -440,7 +440,7 @@ class _Update:
                 embedder=self._target.models.embedder_name(dimension),
                 dimension=dimension,
                 tokenizer=self._target.models.count_tokens.name,
-                config=self._config.to_dict(),
+                config=self._config.to_dict(self._methods),
                 prompts={**({} if before is None else before.prompts), **self._gate.prompts_used},
                 complete=self._complete,
                 roots=self._change.roots_after({} if before is None else before.roots),
