@@ -197,8 +197,9 @@ def main() -> None:
     )
     levels = np.unique([node.level for node in built.made], return_counts=True)
     print("communities by level:", dict(zip(*(part.tolist() for part in levels), strict=True)))
-    part = Stored(built.made, built.arrays, corpus.size)
-    passages = Nearest(corpus.vectors, Nearest.index(corpus.vectors, "chunks"), "chunks")
+    part = Stored(built.made, {name: each.values for name, each in built.arrays.items()}, corpus.size)
+    arrays = {name: each.values for name, each in Nearest.index(corpus.vectors, "chunks").items()}
+    passages = Nearest(corpus.vectors, arrays, "chunks")
     searcher = METHOD.open(Opened(corpus, graph, passages, part))
     for k in (5, 10, 30):
         told = [1000 * elapsed for elapsed in searched(searcher, questions(vectors), k)]

@@ -110,7 +110,8 @@ def made(folder: Path, passages: int, entities: int) -> tuple[walk.PassageWalk, 
     corpus = SimpleNamespace(
         size=passages, vectors=dense, chunk_documents=lambda: np.arange(passages, dtype=np.int32) // 3
     )
-    nearest = Nearest(dense, Nearest.index(dense, "chunks"), "chunks")
+    arrays = {name: each.values for name, each in Nearest.index(dense, "chunks").items()}
+    nearest = Nearest(dense, arrays, "chunks")
     questions = []
     for row in rng.integers(0, passages, QUESTIONS).tolist():
         both = [name_of(int(each)) for each in named[row * MENTIONS : row * MENTIONS + 2]]

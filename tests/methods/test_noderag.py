@@ -368,7 +368,7 @@ def test_an_update_brings_titles_and_zero_vectors_up_to_date() -> None:
             np.testing.assert_array_equal(part.arrays[f"{TITLES}{name}"], array, name)
         vectors = np.asarray(part.arrays["entries.vectors"])
         np.testing.assert_array_equal(
-            part.arrays["entries.zeros"], Nearest.index(vectors, "entries")["entries.zeros"]
+            part.arrays["entries.zeros"], Nearest.index(vectors, "entries")["entries.zeros"].values
         )
 
 

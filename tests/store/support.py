@@ -17,6 +17,7 @@ from stratagraph.store.nodes import SLOTS
 from stratagraph.store.records import NODES, Records, packed
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
+from stratagraph.types.built import Holds
 from stratagraph.types.records import Chunk, Node, digest_blocks
 
 DIMENSION = 4
@@ -61,7 +62,8 @@ def fill(staging: Staging, documents: Mapping[str, list[str]], removed: Collecti
         )
     ]
     nodes.append(Node("root", "summary", 1, "all", tuple(range(staging.size))))
-    arrays = {"level.0.codes": np.arange(len(nodes), dtype=np.uint64), "scale": np.array(2.5)}
+    arrays = Holds.CONTENT.of({"level.0.codes": np.arange(len(nodes), dtype=np.uint64)})
+    arrays |= Holds.MEASURES.of({"scale": np.array(2.5)})
     staging.put_part(METHOD, nodes, arrays)
 
 

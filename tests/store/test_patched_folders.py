@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import stratagraph as sg
 from stratagraph.errors import Damaged
 from stratagraph.operations.inspection import verify_folder
 from stratagraph.store import patches
+from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
+from stratagraph.types.built import Holds
 from tests.campaigns.faults import signed
-from tests.store.support import rewrite_arrays, traces_of
+from tests.store.support import DIMENSION, chunks, manifest, rewrite_arrays, traces_of
 
 METHODS = ["lshtree", "archrag", "noderag", "hirag"]
 NAMES = ["Ada Moreno", "Basil Hart", "Cora Lindqvist", "Dunmore Abbey", "Eskil Bay", "Farrow Mill"]
@@ -130,6 +133,30 @@ def test_a_delete_keeps_no_file_that_says_something_of_rows(folder: Path) -> Non
     assert files(folder, "patches/numbers/*") != set()
     assert traces_of(folder, "Quist") == []
     assert not any(gone.tobytes() in path.read_bytes() for path in folder.rglob("*.arrays"))
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.float32])
+def test_a_deletion_erases_content_by_its_declaration(tmp_path: Path, dtype: Any) -> None:
+    folder = IndexFolder.create(tmp_path)
+    values = np.arange(7001, 7001 + 2000).astype(dtype)
+
+    def publish(documents: list[str], removed: list[str], rows: NDArray[np.int64]) -> None:
+        with patching(True), folder.writer("insert") as staging:
+            for name in documents:
+                staging.add(name, name, {}, chunks(name, [name]))
+            staging.assemble(removed=removed)
+            staging.create_vectors(DIMENSION)
+            measures = Holds.MEASURES.of({"weights": values[rows]})
+            staging.put_part("m", [], measures | Holds.CONTENT.of({"vectors.of.words": values[rows]}))
+            staging.publish(manifest(parts={"m": {}}, methods=("m",)))
+
+    publish(["a", "b"], [], np.arange(2000))
+    publish([], ["a"], np.arange(1, 2000))
+    assert files(tmp_path, "patches/*/m.arrays") == {"patches/numbers/m.arrays"}
+    left = [
+        each for each in generation(tmp_path).rglob("m.arrays") if values[:1].tobytes() in each.read_bytes()
+    ]
+    assert [each.parent.name for each in left] == ["numbers"]
 
 
 @pytest.mark.parametrize("size", [4, 8])

@@ -10,6 +10,7 @@ import pytest
 
 from stratagraph.errors import ClosedIndex, MethodMissing
 from stratagraph.store.folder import IndexFolder
+from stratagraph.types.built import Holds
 from stratagraph.types.records import Chunk, Node, content_id
 from tests.store.support import DIMENSION, METHOD, chunks, contents, fill, manifest, publish, vector
 
@@ -155,15 +156,15 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
     with folder.writer("build") as staging:
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
-        staging.put_part("m", [], arrays)
+        staging.put_part("m", [], Holds.CONTENT.of(arrays))
         with pytest.raises(ValueError, match="Python objects"):
-            staging.put_part("other", [], {"bad": np.array([{}, None], dtype=object)})
+            staging.put_part("other", [], Holds.CONTENT.of({"bad": np.array([{}, None], dtype=object)}))
         with pytest.raises(ValueError, match="letters"):
-            staging.put_part("third", [], {"../escape": np.zeros(1)})
+            staging.put_part("third", [], Holds.CONTENT.of({"../escape": np.zeros(1)}))
     with folder.writer("build") as staging:
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
-        staging.put_part("m", [], arrays)
+        staging.put_part("m", [], Holds.CONTENT.of(arrays))
         staging.publish(manifest(parts={"m": {}}, methods=("m",)))
     stored = folder.snapshot().part("m").arrays
     for name, array in arrays.items():
@@ -185,7 +186,11 @@ def test_what_a_part_may_not_put(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="same id"):
             staging.put_part("m", twice, {})
         with pytest.raises(ValueError, match="reserved"):
-            staging.put_part("m", [], {"sources.indptr": np.zeros(1)})
+            staging.put_part("m", [], Holds.ROWS.of({"sources.indptr": np.zeros(1, np.int64)}))
+        with pytest.raises(TypeError, match="'keys' holds is not declared"):
+            staging.put_part("m", [], {"keys": np.zeros(1, np.int64)})  # type: ignore[dict-item]
+        with pytest.raises(ValueError, match="'keys' is declared to hold rows, and is of type uint64"):
+            staging.put_part("m", [], Holds.ROWS.of({"keys": np.zeros(1, np.uint64)}))
 
 
 def test_bad_documents_are_named_and_leave_nothing(tmp_path: Path) -> None:

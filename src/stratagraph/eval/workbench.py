@@ -296,8 +296,8 @@ async def ashared_graph(
             facts.setdefault((rows[subject], predicate, rows[target]), set()).add(chunk)
     return SharedGraph(
         built.made,
-        built.arrays["relations.ends"],
-        built.arrays["relations.weights"],
+        built.arrays["relations.ends"].values,
+        built.arrays["relations.weights"].values,
         [Triple(*fact, tuple(sorted(stating))) for fact, stating in sorted(facts.items())],
         corpus.size,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.topk import SCAN_LIMIT, Sketch, top_k
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Vectors
 
 
@@ -33,7 +34,7 @@ class Nearest:
         before: tuple[Mapping[str, NDArray[Any]], Rows] | None = None,
         *,
         steady: bool = False,
-    ) -> dict[str, NDArray[Any]]:
+    ) -> Arrays:
         """The arrays to store: rows of zero vectors, and a sketch from `SCAN_LIMIT` vectors on.
 
         `before` are the previous arrays, and the previous row of each unchanged vector, or -1. If `steady`,
@@ -41,13 +42,13 @@ class Nearest:
         """
         previous, origin = before or ({}, np.full(len(vectors), -1, np.int64))
         zeros = zero_rows(vectors, origin, previous.get(f"{name}.zeros"))
-        arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": zeros}
+        arrays = Holds.ROWS.of({f"{name}.zeros": zeros})
         if len(vectors) > SCAN_LIMIT:
             sketched = None
             if f"{name}.codes" in previous:
                 sketched = Sketch(previous[f"{name}.mean"], previous[f"{name}.codes"]), origin
             sketch = Sketch.build(vectors, previous=sketched, steady=steady)
-            arrays |= {f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes}
+            arrays |= Holds.CONTENT.of({f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes})
         return arrays
 
     def search(

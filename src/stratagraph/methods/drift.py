@@ -32,6 +32,7 @@ from stratagraph.ingest.carryover import Labels
 from stratagraph.ingest.checks import Checks
 from stratagraph.kernels.leiden import modularity
 from stratagraph.kernels.ranges import distinct
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows
 
 T = TypeVar("T")
@@ -94,12 +95,12 @@ class Drift:
         """Whether enough changed to compute fresh partitions and compare with them (`FRESH_SHARE`)."""
         return self.due and self._stale > FRESH_SHARE * self.members
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """The arrays for the next update; a comparison resets its count."""
         counts = {DRIFT: 0 if self.due else self.changed, STALE: 0 if self.lapsed else self._stale}
-        return {name: np.array([count], np.int64) for name, count in counts.items()} | {
-            _MEASURES + name: measures for name, measures in self._measures.items()
-        }
+        arrays = {name: np.array([count], np.int64) for name, count in counts.items()}
+        measures = {_MEASURES + name: measures for name, measures in self._measures.items()}
+        return Holds.MEASURES.of({**arrays, **measures})
 
     def fresh(self, name: str, members: int, compute: Callable[[], T], measure: Callable[[T], Measures]) -> T:
         """A fresh partition of this many members; its measures are recorded under the name."""

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -39,7 +39,7 @@ from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.reports import CommunityReport
 from stratagraph.models.gate import Gate
-from stratagraph.types.built import Built, Carried, CarriedVectors
+from stratagraph.types.built import Arrays, Built, Carried, CarriedVectors, Holds
 from stratagraph.types.protocols import Rows, Stored, StoredCorpus, Vectors
 from stratagraph.types.records import Metadata, Node, content_key, content_keys
 
@@ -277,17 +277,14 @@ class GroupBuilder(Generic[C_co]):
         self,
         tables: Sequence[NodeTable],
         vectors: Vectors,
-        arrays: Mapping[str, NDArray[Any]],
+        arrays: Arrays,
         *,
-        origins: Mapping[str, Rows] | None = None,
-        measures: Collection[str] = (),
         complete: bool = True,
         notes: Mapping[str, int] = MappingProxyType({}),
     ) -> Built:
         """The nodes of several tables in a row, with the vectors of all of them.
 
-        `complete` is whether a model wrote all that is not in a node, `notes` what the report tells; for
-        `origins` and `measures` see `Built`.
+        `complete` is whether a model wrote all that is not in a node, `notes` what the report tells.
         """
         none = np.zeros(0, np.int64)
         sizes = [np.diff(each.indptr) for each in tables]
@@ -298,15 +295,11 @@ class GroupBuilder(Generic[C_co]):
             np.concatenate([none, *(each.indices for each in tables)]),
         )
         by_model = np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in tables)])
-        own = {
-            VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors),
-            VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in tables)]),
-            BY_MODEL: by_model,
-            MARKS: np.concatenate([np.zeros((0, 2), np.uint64), *(each.marks for each in tables)]),
-        }
-        complete = complete and bool(by_model.all())
-        measures = {BY_MODEL, *measures}
-        return Built(nodes, {**arrays, **own}, notes, complete, origins or {}, measures)
+        keys = np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in tables)])
+        marks = np.concatenate([np.zeros((0, 2), np.uint64), *(each.marks for each in tables)])
+        own = Holds.CONTENT.of({VECTOR_KEYS: keys, MARKS: marks}) | Holds.MEASURES.of({BY_MODEL: by_model})
+        own |= Holds.VECTORS.of({VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors)})
+        return Built(nodes, {**arrays, **own}, notes, complete and bool(by_model.all()))
 
 
 def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:

@@ -14,7 +14,8 @@ from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.graph.statements import NAME_CODES, NAME_KEYS, UNIT_KEYS, UNIT_VECTORS
 from stratagraph.methods import get_method
-from stratagraph.store.contents import infinite
+from stratagraph.store.contents import are_infinite
+from stratagraph.store.pool import PooledVectors
 from stratagraph.store.snapshot import Snapshot
 
 UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -62,7 +63,8 @@ def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
         return None
     parts = {name: snapshot.part(name).arrays for name in snapshot.manifest.parts}
     for name, arrays in [("corpus", {"vectors": snapshot.vectors}), *parts.items()]:
-        for array in infinite(arrays):
+        vectors = (array for array in arrays if isinstance(arrays[array], PooledVectors))
+        for array in (array for array in vectors if are_infinite(arrays[array])):
             return Damaged(
                 f"part '{name}' of the index is damaged: array '{array}' holds values that no unit vector "
                 "has. Restore the folder from a copy, or build again"

@@ -421,8 +421,8 @@ class _Update:
         self._complete[name] = built.complete
         with self._booked("store"):
             once = name == EXTRACTION  # the merger reads all of it, in order
-            put = partial(self._staging.put_part, measures=built.measures, read_once=once)
-            await in_thread(put, name, built.nodes, built.arrays, built.origins)
+            put = partial(self._staging.put_part, read_once=once)
+            await in_thread(put, name, built.nodes, built.arrays)
 
     def _publish(self) -> int:
         before = None if self._before is None else self._before.manifest

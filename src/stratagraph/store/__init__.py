@@ -6,8 +6,8 @@
     │   ├── manifest.json       format, settings, size and checksums of every file
     │   ├── corpus/*/*.arrays   chunks and documents, in segments that generations share
     │   ├── chunks.arrays       document, record and vector of each chunk
-    │   ├── parts/              arrays of each part (the extraction, the graph, each method)
-    │   ├── numbers/            arrays of row numbers and measures of each part
+    │   ├── parts/              arrays of content of each part (the extraction, the graph, each method)
+    │   ├── numbers/            arrays of rows and measures of each part
     │   ├── patches/            differences between these arrays and those of an earlier generation
     │   ├── nodes/*/*.arrays    nodes of each part, in segments
     │   ├── vectors/*.arrays    all vectors, in segments

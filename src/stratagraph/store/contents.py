@@ -26,7 +26,7 @@ from stratagraph.store.files import Directory, naming
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.nodes import INDICES, INDPTR
 from stratagraph.store.patches import Patched
-from stratagraph.store.pool import Pool
+from stratagraph.store.pool import Pool, PooledVectors
 from stratagraph.store.records import CHUNKS, DOCUMENTS, NODES, Kind, NodeRecord, Records, T
 from stratagraph.store.rows import TableRows
 from stratagraph.store.segments import segment_order
@@ -34,10 +34,9 @@ from stratagraph.store.segments import segment_order
 CHUNK_ARRAYS = "chunks.arrays"
 CHUNK_DOCUMENTS = "documents"
 """Name of the array with the number of each chunk's document."""
-VECTORS = "vectors"
 PARTS = "parts"
 NUMBERS = "numbers"
-"""Folder of arrays of row numbers and measures, which hold no content of rows. Others are in `PARTS`."""
+"""Folder of arrays that hold rows or measures (`types.built.Holds`). Those of content are in `PARTS`."""
 PATCHES = "patches"
 """Folder of patches, which make the arrays of a part from those of an earlier generation."""
 SLOTS = "slots"
@@ -330,14 +329,10 @@ def _sources(contents: Contents, part: str, count: int, chunks: int) -> Iterator
         yield f"{contents.files[part, INDICES]}: points at chunks beyond the {chunks} that exist"
 
 
-def infinite(arrays: Arrays) -> Iterator[str]:
-    """Names of arrays of vectors with values that no unit vector has."""
-    for name in arrays:
-        array = arrays[name]
-        if name.endswith(VECTORS) and array.dtype.kind == "f":
-            parts = (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))
-            if not all((np.abs(part) <= _LARGEST).all() for part in parts):  # false of NaN too
-                yield name
+def are_infinite(vectors: NDArray[np.floating] | PooledVectors) -> bool:
+    """Whether vectors have values that no unit vector has."""
+    parts = (vectors[start : start + _ROWS] for start in range(0, len(vectors), _ROWS))
+    return not all((np.abs(part) <= _LARGEST).all() for part in parts)  # false of NaN too
 
 
 def _are_rows(array: NDArray[Any] | None, dtype: Any, length: int | None, size: int) -> bool:

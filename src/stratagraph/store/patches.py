@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,12 +31,14 @@ from stratagraph.kernels.ranges import ranges
 from stratagraph.store.arrays import Arrays, check_name
 
 LIST = "list"
+ROW_TYPES = (np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint32))
+"""Types of row numbers."""
 SHARE = 8
 """A patch takes at most 1 / 8 of the bytes of what it patches; else all arrays are written anew."""
 LEAST = 1 << 16
 """Bytes: a smaller group of arrays is always written whole."""
 SMALL = 1 << 12
-"""Bytes: a smaller array of numbers is stored whole if it changed, since a patch would not pay."""
+"""Bytes: a smaller array is stored whole if it changed, since a patch would not pay."""
 _FEW = 256  # so many items may be new, however short the array is
 _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
@@ -119,16 +121,16 @@ def moved(numbers: NDArray[Any], moves: NDArray[np.signedinteger[Any]]) -> NDArr
     return np.where(numbers < 0, numbers, numbers + by)
 
 
-def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[Any]] | None:
+def patch(before: Arrays, now: Arrays, moving: Collection[str]) -> dict[str, NDArray[Any]] | None:
     """The arrays of the file that turns `before` into `now`; None if a patch does not pay.
 
     Parameters
     ----------
     before, now
         As `arrays.as_plain` makes them.
-    numbers
-        Whether the arrays hold row numbers, which may have moved. Items of other arrays are compared as they
-        are.
+    moving
+        Names of the arrays of row numbers, which may have moved: of `ROW_TYPES`. Items of others are compared
+        as they are.
     """
     whole = sum(array.nbytes for array in now.values())
     if whole < LEAST:
@@ -136,7 +138,7 @@ def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[An
     described: list[tuple[str, How, str, tuple[int, ...]]] = []
     arrays: dict[str, NDArray[Any]] = {}
     for at, (name, array) in enumerate(now.items()):
-        how, splice = _described(before.get(name), array, numbers)
+        how, splice = _described(before.get(name), array, name in moving)
         described.append((name, how, array.dtype.str, array.shape))
         if splice is not None:
             arrays |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
@@ -148,43 +150,29 @@ def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[An
     return {LIST: np.frombuffer(text, np.uint8), **arrays}
 
 
-def _described(before: NDArray[Any] | None, now: NDArray[Any], numbers: bool) -> tuple[How, Splice | None]:
+def _described(before: NDArray[Any] | None, now: NDArray[Any], moving: bool) -> tuple[How, Splice | None]:
     """How an array follows from the earlier one, and the splice if there is one."""
     if before is None or before.dtype != now.dtype or before.shape[1:] != now.shape[1:]:
         return "whole", None
     if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
         return "same", None
-    if numbers and now.nbytes <= SMALL:
+    if now.nbytes <= SMALL:
         return "whole", None
-    numbers = numbers and _may_move(now.dtype)
-    if numbers and _are_borders(before) and _are_borders(now):
+    if moving and _are_borders(before) and _are_borders(now):
         splice = _spliced(np.diff(before), np.diff(now), False)
         if splice is not None:
             return "lengths", splice
     row = math.prod(now.shape[1:])
-    splice = _spliced(_bits(before), _bits(now), numbers, row)
+    splice = _spliced(_bits(before), _bits(now), moving, row)
     if splice is None or splice.bytes >= now.nbytes:
         return "whole", None
     return "spliced", splice
 
 
-def are_numbers(kind: np.dtype[Any]) -> bool:
-    """Whether an array of this type holds row numbers, and no content of any row.
-
-    Keys, which stand for names, words and texts, have no sign.
-    """
-    return kind.kind == "i" and kind.itemsize >= 4
-
-
-def _may_move(kind: np.dtype[Any]) -> bool:
-    """Whether items of this type may be row numbers that moved; keys of 64 bits are not."""
-    return are_numbers(kind) or kind == np.uint32
-
-
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
     """The items of an array one after the other, as integers."""
     flat = array.reshape(-1)
-    if _may_move(array.dtype):
+    if array.dtype in ROW_TYPES:
         return flat.view(np.int32 if array.itemsize == 4 else np.int64)
     size = array.itemsize if array.itemsize in (1, 2, 4, 8) else 1
     return flat.view(f"u{size}")
@@ -279,7 +267,8 @@ class Patched(Mapping[str, NDArray[Any]]):
             per = max(1, array.itemsize // items.itemsize)
             fits &= not splice.misfit(source, items) and len(splice) == length * per
             if how == "lengths":
-                fits &= array.ndim == 1 == len(shape) and _may_move(array.dtype) and len(array) > 0 < shape[0]
+                fits &= array.dtype in ROW_TYPES and array.ndim == 1 == len(shape)
+                fits &= len(array) > 0 < shape[0]
             else:
                 fits &= array.shape[1:] == shape[1:]
         elif how != "whole":

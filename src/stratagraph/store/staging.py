@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.store import nodes as node_files
 from stratagraph.store.arrays import (
     SUFFIX,
-    Arrays,
     NamedArrays,
     as_plain,
     check_name,
@@ -28,7 +26,6 @@ from stratagraph.store.contents import (
     PATCHES,
     SLOTS,
     VECTOR_SLOTS,
-    VECTORS,
 )
 from stratagraph.store.corpus import CHUNK_SLOTS, CHUNKS_FOLDER, DOCUMENT_SLOTS, DOCUMENTS_FOLDER, Corpus
 from stratagraph.store.external import ExternalPool, ExternalWriter
@@ -43,7 +40,7 @@ from stratagraph.store.nodes import (
     first_sources,
     write_nodes,
 )
-from stratagraph.store.patches import are_numbers, patch
+from stratagraph.store.patches import ROW_TYPES, patch
 from stratagraph.store.pool import PoolWriter
 from stratagraph.store.records import (
     CHUNKS,
@@ -57,7 +54,7 @@ from stratagraph.store.records import (
 )
 from stratagraph.store.rows import PASSAGES, Fields
 from stratagraph.store.segments import OUT_OF_USE, FileWriter, Keys
-from stratagraph.types.built import Carried, CarriedVectors
+from stratagraph.types.built import Carried, CarriedVectors, Declared, Holds
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
 from stratagraph.types.records import Chunk, Metadata, Node
 
@@ -220,10 +217,8 @@ class Staging(Corpus):
         self,
         name: str,
         nodes: Sequence[Node] | Carried,
-        arrays: Mapping[str, NDArray[Any]],
-        origins: Mapping[str, Rows] | None = None,
+        arrays: Mapping[str, Declared],
         *,
-        measures: Collection[str] = (),
         read_once: bool = False,
     ) -> None:
         """Store a part: the extraction, the graph, or a method's index.
@@ -233,56 +228,58 @@ class Staging(Corpus):
         nodes
             Their `sources` are rows of this generation.
         arrays
-            Those whose names end in "vectors" are stored as float16, each vector once in a generation.
-        origins
-            The chunk of each vector of an array, if its rows are not those of the first nodes.
-        measures
-            Names of arrays without content that a deletion must erase; see `types.built.Built`.
+            Vectors are stored as float16, each once in a generation.
         read_once
             Keep few texts in memory, since the part is read only once, from end to end.
 
         Raises
         ------
+        TypeError
+            If it is not declared what an array holds.
         ValueError
-            If two nodes share an id, sources are not ascending rows of this
-            corpus, an array's name is unsafe or reserved, or something cannot be stored.
+            If two nodes share an id, sources are not ascending rows of this corpus, an array's name is unsafe
+            or reserved, an array is not of a type that it can have by its declaration, or something cannot be
+            stored.
         """
         check_name(name, "part name")
         if reserved := {INDPTR, INDICES, node_files.SLOTS, node_files.KEYS, node_files.HASHES} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
         indptr, indices = compressed_sources(nodes, self.size)
-        for array in arrays:
+        for array, each in arrays.items():
             check_name(array, "array name")
+            if not isinstance(each, Declared):
+                raise TypeError(f"what array {array!r} holds is not declared (types.built.Holds)")
         first = first_sources(indptr, indices)
-        vectors = {key: array for key, array in arrays.items() if _are_vectors(key, array)}
-        others = {key: array for key, array in arrays.items() if key not in vectors}
         records, keys, hashes = self._put_nodes(name, nodes, first, read_once)
-        others |= {INDPTR: indptr, INDICES: indices, node_files.SLOTS: records.slots}
-        others |= {node_files.KEYS: keys, node_files.HASHES: hashes}
-        stored = self._put_arrays(name, others, {*measures, node_files.SLOTS})
-        placed = {}
-        for key, rows in vectors.items():
-            order = _order(len(rows), (origins or {}).get(key, first))
-            placed[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
-        self._parts[name] = StoredPart(name, records, {**stored, **placed})
+        own = Holds.ROWS.of({INDPTR: indptr, INDICES: indices, node_files.SLOTS: records.slots})
+        own |= Holds.CONTENT.of({node_files.KEYS: keys, node_files.HASHES: hashes})
+        stored = self._put_arrays(name, {**arrays, **own})
+        for key, (vectors, holds, chunks) in arrays.items():
+            if holds is Holds.VECTORS:
+                order = _order(len(vectors), first if chunks is None else chunks)
+                stored[key] = self._vectors_of(vectors.shape[1]).put(name, key, vectors, order)
+        self._parts[name] = StoredPart(name, records, stored)
 
-    def _put_arrays(self, part: str, arrays: Arrays, measures: Collection[str]) -> NamedArrays:
+    def _put_arrays(self, part: str, arrays: Mapping[str, Declared]) -> NamedArrays:
         """Write the arrays of a part, each group of them as a patch of those before if that is much smaller.
 
-        After a deletion, arrays that say something of rows are written whole, so that nothing of deleted
-        chunks is left.
+        After a deletion content is written whole, so that nothing of deleted chunks is left.
         """
-        plain = {name: as_plain(name, array) for name, array in arrays.items()}
-        numbers = {
-            name: array for name, array in plain.items() if name in measures or are_numbers(array.dtype)
-        }
-        contents = {name: array for name, array in plain.items() if name not in numbers}
+        groups: dict[str, NamedArrays] = {PARTS: {}, NUMBERS: {}}
+        for name, (array, holds, _) in arrays.items():
+            if holds is Holds.VECTORS:
+                continue
+            plain = as_plain(name, array)
+            if holds is Holds.ROWS and plain.dtype not in ROW_TYPES:
+                raise ValueError(f"array {name!r} is declared to hold rows, and is of type {plain.dtype}")
+            groups[PARTS if holds is Holds.CONTENT else NUMBERS][name] = plain
+        moving = {name for name, each in arrays.items() if each.holds is Holds.ROWS}
         file, stored = f"{part}{SUFFIX}", NamedArrays()
-        for folder, group in ((PARTS, contents), (NUMBERS, numbers)):
+        for folder, group in groups.items():
             before = None
             if self.base is not None and not self._compact and not (self._loses and folder == PARTS):
                 before = self.base.groups.get((part, folder))
-            changes = None if before is None else patch(before, group, numbers=folder == NUMBERS)
+            changes = None if before is None else patch(before, group, moving)
             if changes is None:
                 stored |= self._writer.write(folder, [(file, group)])[file]
             else:
@@ -392,10 +389,6 @@ class Staging(Corpus):
         self._directory.close()
         if not self.published:
             self._layout.remove_partial(self._number)
-
-
-def _are_vectors(name: str, array: NDArray[Any]) -> bool:
-    return name.endswith(VECTORS) and array.ndim == 2 and array.dtype in (np.float32, np.float16)
 
 
 def _order(count: int, first: Rows) -> Rows:

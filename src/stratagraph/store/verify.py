@@ -12,7 +12,7 @@ import numpy as np
 from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
-from stratagraph.store.contents import Contents, infinite, meanings, opened, part_of
+from stratagraph.store.contents import Contents, are_infinite, meanings, opened, part_of
 from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, Corpus, ref_key
 from stratagraph.store.database import SIDE_FILES
 from stratagraph.store.external import ExternalPool, require_current
@@ -23,6 +23,7 @@ from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.nodes import FOLDER, HASHES, KEYS
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
+from stratagraph.store.pool import HALVES
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import VectorTable
 from stratagraph.types.records import content_keys
@@ -214,8 +215,5 @@ def _corpus(corpus: Corpus) -> Iterator[str]:
 
 def _vectors(contents: Contents) -> Iterator[str]:
     for file, segment in contents.folder(VECTOR_FOLDER).items():
-        if any(infinite(segment)):
+        if HALVES in segment and are_infinite(segment[HALVES]):
             yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
-    for part, arrays in contents.parts.items():
-        for name in infinite(arrays):
-            yield f"{contents.files[part, name]}: {name} holds values that no unit vector has"

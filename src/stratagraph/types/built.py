@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from enum import Enum
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +165,51 @@ class VectorRow:
     fields: Mapping[str, str]
 
 
+class Holds(Enum):
+    """What an array of a part holds; the store decides by it how the array is written and erased."""
+
+    ROWS = "rows"
+    """Integers that number rows or places. They move when documents come or go, and tell nothing of texts."""
+    MEASURES = "measures"
+    """Counts, weights, kinds and settings, which tell nothing of texts."""
+    CONTENT = "content"
+    """What stands for texts: keys, marks, codes, characters. Nothing of it may outlast a deletion."""
+    VECTORS = "vectors"
+    """Unit vectors, shape (n, dimension)."""
+
+    def of(self, arrays: Mapping[str, Any], chunks: NDArray[np.int64] | None = None) -> Arrays:
+        """Declare arrays by their names. `chunks`: see `Declared`."""
+        return {name: Declared(array, self, chunks) for name, array in arrays.items()}
+
+
+class Declared(NamedTuple):
+    """An array, with what it holds.
+
+    `chunks` are those that vectors come from, if the vectors do not follow the nodes.
+    """
+
+    values: Any
+    holds: Holds
+    chunks: NDArray[np.int64] | None = None
+
+
+Arrays = dict[str, Declared]
+
+
+def declared(arrays: Mapping[str, Any], holds: Mapping[Holds, Sequence[str]], prefix: str = "") -> Arrays:
+    """Declare arrays by their names without `prefix`, which the result has.
+
+    Raises
+    ------
+    TypeError
+        If an array is not in `holds`.
+    """
+    kinds = {name: kind for kind, names in holds.items() for name in names}
+    if unknown := sorted(arrays.keys() - kinds.keys()):
+        raise TypeError(f"what array {prefix + unknown[0]!r} holds is not declared")
+    return {prefix + name: Declared(array, kinds[name]) for name, array in arrays.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """The result of a stage or method. Row i of an array of nodes belongs to `nodes[i]`.
@@ -174,19 +220,12 @@ class Built:
         Counts of repaired or dropped input, by a phrase for people.
     complete
         Whether a model made all that it can; if not, a later update tries again.
-    origins
-        The chunk of each vector, for arrays of vectors that do not follow `nodes`.
-    measures
-        Names of arrays that hold counts, weights or kinds, and no word, key or vector. These and arrays of
-        signed integers, which are row numbers, outlast a deletion in shared files; all else is erased there.
     """
 
     nodes: Sequence[Node] | Carried
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
-    origins: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    measures: Collection[str] = ()
 
     @property
     def made(self) -> Sequence[Node]:

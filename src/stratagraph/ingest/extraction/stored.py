@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.ingest.carryover import Kept, counts_array, read_counts
 from stratagraph.ingest.checks import Checks, damage
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import (
     EntityMention,
@@ -159,7 +160,7 @@ def unread(
 
 def summed_up(
     rows: Rows, fresh: Sequence[Node], previous: Stored | None, *, recipe: str, wanted: Iterable[str]
-) -> tuple[dict[str, NDArray[Any]], Counter[str], NDArray[np.bool_]]:
+) -> tuple[Arrays, Counter[str], NDArray[np.bool_]]:
     """The arrays for the next update, the counts of all chunks, and which extractions are by `wanted` makers.
 
     Extractions are those of previous `rows`, and fresh nodes where the row is -1. Of the previous ones only
@@ -172,11 +173,8 @@ def summed_up(
         makers[rows >= 0] = before[rows[rows >= 0]]
         notes += read_counts(previous.arrays, NOTES)
         notes -= _noted(previous.nodes(np.setdiff1d(np.arange(len(before)), rows).tolist()))
-    arrays: dict[str, NDArray[Any]] = {
-        MAKERS: makers,
-        RECIPE: np.array([content_key("maker", recipe)], np.uint64),
-        NOTES: counts_array(notes),
-    }
+    recipes = np.array([content_key("maker", recipe)], np.uint64)
+    arrays = Holds.CONTENT.of({MAKERS: makers, RECIPE: recipes, NOTES: counts_array(notes)})
     return arrays, notes, np.isin(makers, _keys(wanted))
 
 

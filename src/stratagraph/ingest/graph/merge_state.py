@@ -156,8 +156,10 @@ def first_of_two(term: str) -> str:
     return first if second and " " not in second else ""
 
 
-MEASURES = (CONDENSED, DESCRIBING, *(f"{PREFIX}{table}.{_FIELDS[-1]}" for table in _TABLES))
-"""Arrays whose values are neither words nor rows."""
+MEASURES = (CONDENSED, DESCRIBING, *(f"{PREFIX}{table}.values" for table in _TABLES))
+ROWS = (SPELLINGS[0], *(f"{PREFIX}{table}.{each}" for table in _TABLES for each in ("starts", "rows")))
+CONTENT = (SPELLINGS[1], ADDRESSED, NOTES, *WIDER, *(f"{PREFIX}{table}.keys" for table in _TABLES))
+"""What these arrays hold."""
 
 
 def _postings(triples: Iterable[tuple[str, int, int]]) -> Postings:

@@ -50,14 +50,14 @@ from stratagraph.ingest.graph.statements import (
 from stratagraph.ingest.graph.update import Touched, touched
 from stratagraph.ingest.lexical import LexicalIndex
 from stratagraph.ingest.marks import Marks, combined, list_sums
-from stratagraph.ingest.names.index import MEASURES as NAME_MEASURES
+from stratagraph.ingest.names.index import HOLDS as NAME_HOLDS
 from stratagraph.ingest.names.index import NameIndex, canonical
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.models.gate import Gate
 from stratagraph.system.locks import cached_property
 from stratagraph.system.memory import release
-from stratagraph.types.built import Built, Carried
+from stratagraph.types.built import Arrays, Built, Carried, Holds, declared
 from stratagraph.types.protocols import Corpus, Rows, Stored, StoredCorpus, Vectors
 
 NAME = "graph"
@@ -65,13 +65,24 @@ SHOWN = "entities.names"
 """The array of two keys of the name by which each entity is shown: of its canonical form, and as it is."""
 _BATCH = 1024  # texts held at a time
 _WITHOUT_MODEL = 2
-MEASURES = (
-    *merge_state.MEASURES,
-    *(f"names.{each}" for each in NAME_MEASURES),
-    *(f"lexical.{each}" for each in ("counts", "lengths", "norms")),
-    *("relations.weights", "relations.described", "walk.data"),
-)
-"""See `Built.measures`."""
+HOLDS = {
+    Holds.ROWS: (
+        *("relations.ends", "units.indptr", "units.indices", "walk.indptr", "walk.indices"),
+        *("lexical.starts", "lexical.rows", *merge_state.ROWS),
+        *(f"names.{each}" for each in NAME_HOLDS[Holds.ROWS]),
+    ),
+    Holds.MEASURES: (
+        *("counts", "relations.weights", "relations.described", "walk.data", *merge_state.MEASURES),
+        *(f"lexical.{each}" for each in ("language", "markers", "counts", "lengths", "norms")),
+        *(f"names.{each}" for each in NAME_HOLDS[Holds.MEASURES]),
+    ),
+    Holds.CONTENT: (
+        *("lexical.keys", SHOWN, UNIT_KEYS, VECTOR_KEYS, NAME_CODES, NAME_KEYS, *merge_state.CONTENT),
+        *(f"names.{each}" for each in NAME_HOLDS[Holds.CONTENT]),
+    ),
+    Holds.VECTORS: (VECTORS,),
+}
+"""What the arrays of the graph hold, beside those that say so where they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ async def build_graph(
     # Whether a method uses the descriptions of entities, and of relations.
     used = embed.entities, embed.entities or embed.units
     # Before the merger, which holds most of the memory.
-    search_arrays = await asyncio.to_thread(_search_arrays, corpus, previous, kept)
+    words, nearest = await asyncio.to_thread(_search_arrays, corpus, previous, kept)
     with gate.stage("merge"):
         laid = collected = None
         if previous is not None and kept is not None and not config.resolve:
@@ -138,7 +149,7 @@ async def build_graph(
     condensed = np.concatenate(
         [entities.spliced(before[:count], of_merged[0]), relations.spliced(before[count:], of_merged[1])]
     )
-    arrays = laid.arrays | search_arrays
+    arrays = dict(laid.arrays)
     if change.state:
         arrays |= {**change.state, CONDENSED: condensed}
     arrays |= await asyncio.to_thread(laid.name_index)
@@ -146,15 +157,15 @@ async def build_graph(
     arrays[SHOWN] = laid.joined(SHOWN, entities, np.column_stack(shown))
     sources = laid.indptr[: len(entities.origin) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
-    origins: dict[str, Rows] = {}
+    built = nearest
     source = Source(corpus, extracted, gate, embed.pooled, previous)
     if embed.units or embed.entities:
         statements = [(unit.text, unit.chunks[0]) for unit in merged.units]
         fresh, keys = await unit_vectors(source, statements)
         vectors = laid.carried(UNIT_VECTORS, units, fresh)
-        arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: laid.joined(UNIT_KEYS, units, keys)}
+        arrays[UNIT_KEYS] = laid.joined(UNIT_KEYS, units, keys)
         first = len(entities.origin) + len(relations.origin)
-        origins[UNIT_VECTORS] = laid.indices[laid.indptr[first:-1]]
+        built |= Holds.VECTORS.of({UNIT_VECTORS: vectors}, laid.indices[laid.indptr[first:-1]])
     if embed.entities:
         directions = await asyncio.to_thread(means, vectors, laid.naming)
         by_units = (
@@ -169,7 +180,7 @@ async def build_graph(
     nodes = MergedNodes(merged, laid.names, descriptions, of_relations)
     carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
     complete = not _unfinished(condensed, len(entities.origin), used)
-    return Built(carried, arrays, merged.notes, complete, origins, MEASURES)
+    return Built(carried, built | declared(arrays | words, HOLDS), merged.notes, complete)
 
 
 def _updated(
@@ -219,8 +230,10 @@ def _unfinished(condensed: NDArray[np.uint8], entities: int, used: tuple[bool, b
     )
 
 
-def _search_arrays(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
-    """The arrays that find chunks by their vectors and by their words (BM25), updated or built."""
+def _search_arrays(
+    corpus: Corpus, previous: Stored | None, kept: Kept | None
+) -> tuple[dict[str, NDArray[Any]], Arrays]:
+    """The arrays that find chunks by their words (BM25) and by their vectors, updated or built."""
     before = words = None
     if previous is not None and kept is not None:
         origin = np.full(corpus.size, -1, np.int64)
@@ -234,7 +247,7 @@ def _search_arrays(corpus: Corpus, previous: Stored | None, kept: Kept | None) -
     if words is None:
         words = LexicalIndex.build(_texts(corpus))
     nearest = Nearest.index(corpus.vectors, "chunks", before)
-    return nearest | {f"lexical.{key}": array for key, array in words.items()}
+    return {f"lexical.{key}": array for key, array in words.items()}, nearest
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:

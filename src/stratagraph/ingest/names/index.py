@@ -26,9 +26,10 @@ from stratagraph.kernels.bm25 import Postings
 from stratagraph.kernels.checks import check_ascending
 from stratagraph.kernels.ranges import among, ranges
 from stratagraph.text.stopwords import stop_words
+from stratagraph.types.built import Holds
 from stratagraph.types.records import content_keys
 
-__all__ = ["MEASURES", "NameIndex", "NameMatches", "canonical", "words"]
+__all__ = ["HOLDS", "NameIndex", "NameMatches", "canonical", "words"]
 
 Rows = NDArray[np.int64]
 Codes = NDArray[np.uint64]
@@ -36,8 +37,15 @@ Grams = NDArray[np.uint32]
 Arrays = dict[str, NDArray[Any]]
 
 BASE = 0x9E3779B97F4A7C15  # odd, so that multiplying modulo 2^64 loses nothing
-MEASURES = ("lengths", "gram_counts")
-"""Arrays of a name index whose values are neither words nor rows."""
+HOLDS = {
+    Holds.ROWS: (
+        *("starts", "distinct_lengths", "name_rows", "key_starts", "key_rows"),
+        *("gram_starts", "gram_words"),
+    ),
+    Holds.MEASURES: ("lengths", "gram_counts"),
+    Holds.CONTENT: ("sequence", "name_keys", "keys", "vocabulary", "grams"),
+}
+"""What the arrays of a name index hold."""
 _LONGEST = 0xFFFF  # words of a name that are counted
 _NONE: Rows = np.empty(0, np.int64)
 _EMPTY: Arrays = {

@@ -30,6 +30,7 @@ from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.drift import Drift
 from stratagraph.methods.groups import VECTOR_HASHES, GroupBuilder
 from stratagraph.system.memory import release
+from stratagraph.types.built import Arrays, Holds, declared
 from stratagraph.types.protocols import Rows, Vectors
 
 ADDED = "entities.added"
@@ -47,7 +48,13 @@ ZEROS = "zeros"
 _MOST_CHANGES = 0.5
 """Share of such nodes up to which C-HNSW is updated, not rebuilt; up to there recall is tested."""
 
-Arrays = Mapping[str, NDArray[Any]]
+_LAYERS = {
+    Holds.ROWS: ("links", "down", "ids", "child_from", "children", "pilots"),
+    Holds.MEASURES: ("alive", "scales", "bounds"),
+    Holds.CONTENT: ("codes",),
+    Holds.VECTORS: ("vectors",),
+}
+"""The arrays of each layer of C-HNSW."""
 
 
 async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
@@ -124,14 +131,12 @@ def _partitioned(
     return divided if divided.count <= most else None
 
 
-def _added_edges(levels: Sequence[Communities]) -> dict[str, NDArray[np.int32]]:
+def _added_edges(levels: Sequence[Communities]) -> Arrays:
     """The edges of similarity of all levels but the highest, which has none."""
     own, *above = [each.partition.added for each in levels]
     pairs = [edges + below.start for edges, below in zip(above, levels, strict=False)]
-    return {
-        ADDED: own.astype(np.int32),
-        ADDED_ABOVE: np.concatenate([np.zeros((0, 2), np.int64), *pairs]).astype(np.int32),
-    }
+    above_all = np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+    return Holds.ROWS.of({ADDED: own.astype(np.int32), ADDED_ABOVE: above_all.astype(np.int32)})
 
 
 def _rows_before(graph: Graph, levels: Sequence[Communities], previous: Stored | None) -> list[Rows] | None:
@@ -176,29 +181,20 @@ def _built(builder: GroupBuilder[ArchRAGConfig], levels: Sequence[Communities], 
     vectors = np.concatenate([none, *(each.vectors for each in levels)])
     starts, joined = [each.start for each in levels], [each.partition.joined for each in levels]
     entity_parents, parents = _parents(graph, levels)
-    arrays: dict[str, NDArray[Any]] = {
-        **drift.arrays(),
-        PARENTS: entity_parents,
-        "parents": parents,
-        "levels.starts": np.array(starts, np.int64),
-        "levels.joined": np.array(joined, np.int64),
-        VECTOR_HASHES: np.concatenate([np.zeros(0, np.uint64), *(each.hashes for each in levels)]),
-    }
+    hashes = np.concatenate([np.zeros(0, np.uint64), *(each.hashes for each in levels)])
+    borders = {"levels.starts": np.array(starts, np.int64), "levels.joined": np.array(joined, np.int64)}
+    arrays = drift.arrays() | Holds.CONTENT.of({VECTOR_HASHES: hashes})
+    arrays |= Holds.ROWS.of({PARENTS: entity_parents, "parents": parents, **borders})
     if levels and config.augmentation == "knn":
         arrays |= _added_edges(levels)
     if graph.entities:
         layers = layer_vectors(graph, vectors, starts, joined)
         rows = _rows_before(graph, levels, previous)
         arrays |= index_arrays(layers, _children(graph, levels), config, previous, rows)
-        zeros = [arrays[f"{ZEROS}{level}"] for level in range(len(layers))]
-        arrays |= calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
-    measures = [*filter(is_measure, arrays)]
-    return builder.built([each.nodes for each in levels], vectors, arrays, measures=measures)
-
-
-def is_measure(array: str) -> bool:
-    """Whether an array of C-HNSW tells only which nodes are there, and how their codes are scaled."""
-    return array.startswith(INDEX) and array.endswith((".alive", ".bounds", ".scales"))
+        zeros = [arrays[f"{ZEROS}{level}"].values for level in range(len(layers))]
+        calibration = calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
+        arrays |= Holds.ROWS.of(calibration)
+    return builder.built([each.nodes for each in levels], vectors, arrays)
 
 
 def index_arrays(
@@ -207,14 +203,14 @@ def index_arrays(
     config: ArchRAGConfig,
     previous: Stored | None,
     rows: Sequence[Rows] | None,
-) -> dict[str, NDArray[Any]]:
+) -> Arrays:
     """C-HNSW over all levels as arrays, without zero vectors, whose rows are `zeros<level>`.
 
     It stores codes only; results are scored by the vectors of graph and communities. It continues the
     previous C-HNSW until too much has changed since that was built. `rows` hold, for each level, the previous
     row of each unchanged vector, or -1; unchanged vectors are not read.
     """
-    arrays_before: Arrays = {} if previous is None else previous.arrays
+    arrays_before = {} if previous is None else previous.arrays
     threads = os.cpu_count() or 1
     origins = rows or [np.full(len(vectors), -1, np.int64) for vectors in layers]
     zeros = [
@@ -237,22 +233,27 @@ def index_arrays(
         CHNSW.build([np.asarray(vectors) for vectors in layers], children, options, threads=threads),
         0,
     )
-    arrays: dict[str, NDArray[Any]] = {CHANGES: np.array([changes], np.int64)}
     for level, each in enumerate(zeros):
-        arrays[f"{ZEROS}{level}"] = each
         if len(each):
             index.delete(level, each)
-    return arrays | {INDEX + name: np.asarray(array) for name, array in index.arrays().items()}
+    arrays = Holds.ROWS.of({f"{ZEROS}{level}": each for level, each in enumerate(zeros)})
+    arrays |= Holds.MEASURES.of({CHANGES: np.array([changes], np.int64)})
+    holds = {
+        kind: [f"layer{level}.{name}" for level in range(len(layers)) for name in names]
+        for kind, names in _LAYERS.items()
+    }
+    holds[Holds.MEASURES].append("options")
+    return arrays | declared(index.arrays(), holds, INDEX)
 
 
-def opened(arrays: Arrays) -> CHNSW:
+def opened(arrays: Mapping[str, NDArray[Any]]) -> CHNSW:
     """C-HNSW from the arrays of ArchRAG's part."""
     named = {name.removeprefix(INDEX): np.asarray(arrays[name]) for name in arrays if name.startswith(INDEX)}
     return CHNSW.from_arrays(named)
 
 
 def _brought_up_to_date(
-    previous: Arrays,
+    previous: Mapping[str, NDArray[Any]],
     layers: Sequence[Vectors],
     children: Sequence[Rows],
     rows: Sequence[Rows] | None,

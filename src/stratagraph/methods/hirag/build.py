@@ -32,6 +32,7 @@ from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.methods.hirag.summary_entities import SummaryWriter
 from stratagraph.models.gate import CallItem
 from stratagraph.system.memory import release
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node, content_id
 
@@ -50,7 +51,7 @@ async def build(builder: Builder) -> Built:
     meta = await _meta_types(builder)
     types = meta.extra["types"] if meta else builder.config.meta_types or META_TYPES
     nearest = await asyncio.to_thread(_nearest_entities, builder)
-    layers = await build_layers(builder, types, nearest["entities.zeros"])
+    layers = await build_layers(builder, types, nearest["entities.zeros"].values)
     edges = Edges.of(builder, layers.entities)
     communities = await build_communities(builder, layers.entities, edges, layers.drift)
     if builder.previous is None:
@@ -113,40 +114,38 @@ def _built(
     edges: Edges,
     communities: Communities,
     metas: Sequence[Node],
-    nearest: Mapping[str, NDArray[Any]],
+    nearest: Arrays,
 ) -> Built:
     entities = layers.entities
     summaries = entities.summaries
     adjacency = Adjacency.build(entities.count, edges.ends)
     first = 0 if builder.previous is None else int(builder.previous.arrays["counts"][0])
     reports_before = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
-    arrays: dict[str, NDArray[Any]] = {
-        "counts": np.array([len(summaries), len(communities.nodes), len(metas)], np.int64),
-        **{f"layered.{name}": array for name, array in adjacency.items()},
-        "layers.levels": entities.levels,
-        "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
-        "layers.sparsity": np.array(layers.sparsity, np.float64),
-        **layers.drift.arrays(),
-        **_community_arrays(communities, entities.count),
-        **layers.proposals,
-        **cluster_arrays(layers.clusters, layers.ids, layers.members),
-        **nearest,
-        **_nearest(builder, "summaries", summaries, entities.before),
-        **_nearest(builder, "reports", communities.vectors, reports_before),
-    }
+    arrays = Holds.ROWS.of({f"layered.{name}": array for name, array in adjacency.items()})
+    arrays |= Holds.MEASURES.of(
+        {
+            "counts": np.array([len(summaries), len(communities.nodes), len(metas)], np.int64),
+            "layers.levels": entities.levels,
+            "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
+            "layers.sparsity": np.array(layers.sparsity, np.float64),
+        }
+    )
+    arrays |= layers.drift.arrays() | _community_arrays(communities, entities.count) | layers.proposals
+    arrays |= cluster_arrays(layers.clusters, layers.ids, layers.members) | nearest
+    arrays |= _nearest(builder, "summaries", summaries, entities.before)
+    arrays |= _nearest(builder, "reports", communities.vectors, reports_before)
     of_metas = builder.table(np.full(len(metas), -1, np.int64), metas)
     none = np.zeros((len(metas), builder.dimension), np.float32)
     return builder.built(
         [entities.nodes(), communities.nodes, of_metas],
         np.concatenate([summaries, communities.vectors, none]),
         arrays,
-        measures=["layers.levels", "clusters.levels", "proposals.by_model"],
         complete=entities.complete,
         notes=entities.notes,
     )
 
 
-def _nearest_entities(builder: Builder) -> dict[str, NDArray[Any]]:
+def _nearest_entities(builder: Builder) -> Arrays:
     """Arrays for the nearest entities."""
     count, before = builder.graph.entities, builder.graph.before
     alike = np.full(count, -1, np.int64)
@@ -155,21 +154,21 @@ def _nearest_entities(builder: Builder) -> dict[str, NDArray[Any]]:
     return _nearest(builder, "entities", builder.graph.vectors, alike)
 
 
-def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> dict[str, NDArray[Any]]:
+def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> Arrays:
     """Arrays for the nearest vectors; sketches are carried over from the previous rows `before`."""
     arrays: Mapping[str, NDArray[Any]] = {} if builder.previous is None else builder.previous.arrays
     return Nearest.index(vectors, name, (arrays, before), steady=True)
 
 
-def _community_arrays(communities: Communities, entities: int) -> dict[str, NDArray[Any]]:
+def _community_arrays(communities: Communities, entities: int) -> Arrays:
     members: Sequence[NDArray[np.int64]] = communities.members
     labels = np.stack(communities.labels) if communities.labels else np.zeros((0, entities), np.int64)
-    return {
-        INPUTS: communities.inputs,
+    rows = {
         "communities.labels": labels.astype(np.int32),
         "communities.indptr": np.cumsum([0, *map(len, members)], dtype=np.int64),
         "communities.indices": np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int32),
     }
+    return Holds.ROWS.of(rows) | Holds.CONTENT.of({INPUTS: communities.inputs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ class Layers:
     members: Sequence[Rows]
     clusters: Sequence[Clusters]
     ids: Sequence[Keys]
-    proposals: Mapping[str, NDArray[Any]]
+    proposals: Arrays
     sparsity: Sequence[float]
     drift: Drift
 

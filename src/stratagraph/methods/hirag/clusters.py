@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from stratagraph.kernels.mixture import soft_clusters
 from stratagraph.kernels.ranges import order, ranges, split
 from stratagraph.methods.drift import Drift, Measures
 from stratagraph.methods.hirag.config import HiRAGConfig
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import content_key
 
@@ -173,21 +173,18 @@ def _sums(vectors: Vectors, clusters: Clusters) -> NDArray[np.float32]:
     return sums
 
 
-def arrays(
-    layers: Sequence[Clusters], ids: Sequence[Keys], members: Sequence[Rows]
-) -> dict[str, NDArray[Any]]:
+def arrays(layers: Sequence[Clusters], ids: Sequence[Keys], members: Sequence[Rows]) -> Arrays:
     """The arrays that updates read; `members` are the entities of each layer."""
     none = np.zeros(0, np.int64)
     rows = [each[layer.rows] for layer, each in zip(layers, members, strict=True)]
     levels = np.repeat(np.arange(len(layers)), [len(layer.before) for layer in layers])
-    return {
-        "clusters.levels": levels.astype(np.int16),
-        "clusters.indptr": np.cumsum(
-            np.concatenate([[0], *(layer.sizes for layer in layers)]), dtype=np.int64
-        ),
-        "clusters.members": np.concatenate([none, *rows]).astype(np.int32),
-        IDS: np.concatenate([np.zeros((0, 2), np.uint64), *ids]),
-    }
+    borders = np.cumsum(np.concatenate([[0], *(layer.sizes for layer in layers)]), dtype=np.int64)
+    all_members = np.concatenate([none, *rows]).astype(np.int32)
+    return (
+        Holds.ROWS.of({"clusters.indptr": borders, "clusters.members": all_members})
+        | Holds.MEASURES.of({"clusters.levels": levels.astype(np.int16)})
+        | Holds.CONTENT.of({IDS: np.concatenate([np.zeros((0, 2), np.uint64), *ids])})
+    )
 
 
 def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:

@@ -35,6 +35,7 @@ from stratagraph.methods.hirag.naming import (
     summary_task,
 )
 from stratagraph.models.gate import CallItem
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Node, content_id, content_keys
 
@@ -429,7 +430,7 @@ class SummaryWriter:
             number -= len(rows)
         raise IndexError(f"there is no proposal {number}")
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """The arrays that `PreviousProposals` reads."""
         none, previous, layers = np.zeros(0, np.int64), self._previous, self._layers
         relations = self._entities.relations
@@ -444,14 +445,20 @@ class SummaryWriter:
         strengths = [each.strengths[of_each] for each, of_each in zip(relations, listed, strict=True)]
         names = [proposals.names for _, proposals, _ in layers]
         by_model = [proposals.by_model(previous) for _, proposals, _ in layers]
-        return {
-            CLUSTERS: np.concatenate([none, *clusters]).astype(np.int32),
-            ENTITIES: np.maximum(np.concatenate([none, *entities]), -1).astype(np.int32),
-            PROPOSED: np.concatenate([np.zeros((0, 2), np.uint64), *names]),
+        rows = {
+            CLUSTERS: np.concatenate([none, *clusters]),
+            ENTITIES: np.maximum(np.concatenate([none, *entities]), -1),
+            LISTED: np.concatenate([np.zeros((0, 2), np.int64), *pairs]),
+        }
+        measures = {
             BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *by_model]),
-            LISTED: np.concatenate([np.zeros((0, 2), np.int64), *pairs]).astype(np.int32),
             STRENGTHS: np.concatenate([np.zeros(0, np.float64), *strengths]),
         }
+        return (
+            Holds.ROWS.of({name: array.astype(np.int32) for name, array in rows.items()})
+            | Holds.MEASURES.of(measures)
+            | Holds.CONTENT.of({PROPOSED: np.concatenate([np.zeros((0, 2), np.uint64), *names])})
+        )
 
 
 def id_of(mark: Marks) -> str:

@@ -29,7 +29,7 @@ from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
 from stratagraph.models.prompts import load_prompt
-from stratagraph.types.built import Built
+from stratagraph.types.built import Built, Holds
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node, content_id
 
@@ -94,7 +94,7 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
     if previous is not None and builder.graph.before is not None:
         added += int(previous.arrays[DRIFT][0])
         grouped = previous.arrays if added <= REGROUP_SHARE * layer.size else None
-    arrays: dict[str, NDArray[Any]] = {DRIFT: np.array([0 if grouped is None else added], np.int64)}
+    drift = np.array([0 if grouped is None else added], np.int64)
     partitions, layers = list[Groups](), list[Layer]()
     while len(partitions) < config.max_levels and layer.size >= config.min_level:
         groups = await asyncio.to_thread(partition, layer, config, grouped)
@@ -102,7 +102,7 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
             layer = await _summarized(builder, layer, groups)
         partitions.append(groups)
         layers.append(layer)
-    return await asyncio.to_thread(_built, builder, layers, partitions, arrays)
+    return await asyncio.to_thread(_built, builder, layers, partitions, drift)
 
 
 def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
@@ -189,7 +189,7 @@ def _built(
     builder: GroupBuilder[LSHTreeConfig],
     layers: Sequence[Layer],
     partitions: Sequence[Groups],
-    arrays: dict[str, NDArray[Any]],
+    drift: Rows,
 ) -> Built:
     """Number the nodes level by level; level 1 points to chunk rows, higher levels to node rows."""
     lists: list[Rows] = []
@@ -201,14 +201,17 @@ def _built(
     vectors = np.concatenate(
         [np.zeros((0, builder.dimension), np.float32), *(each.vectors for each in layers)]
     )
-    arrays |= {
-        CODES: np.concatenate([no_codes, *(groups.representatives for groups in partitions)]),
-        "levels": np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int16),
-        "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
-        "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
-    }
+    codes = np.concatenate([no_codes, *(groups.representatives for groups in partitions)])
+    levels = np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int16)
+    arrays = Holds.CONTENT.of({CODES: codes}) | Holds.MEASURES.of({"levels": levels, DRIFT: drift})
+    arrays |= Holds.ROWS.of(
+        {
+            "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
+            "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
+        }
+    )
     previous, rows = builder.previous, [np.zeros(0, np.int64), *(each.before for each in layers)]
     before = None if previous is None else (previous.arrays, np.concatenate(rows))
     arrays |= Nearest.index(vectors, "nodes", before)
     nodes = [each.nodes for each in layers if each.nodes is not None]
-    return builder.built(nodes, vectors, arrays, measures=["levels"])
+    return builder.built(nodes, vectors, arrays)

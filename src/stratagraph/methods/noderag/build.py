@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stratagraph.ingest.carryover import VECTORS, Keys
 from stratagraph.ingest.graph.statements import UNIT_VECTORS, group_vectors
 from stratagraph.ingest.marks import Marks
-from stratagraph.ingest.names.index import MEASURES, NameIndex
+from stratagraph.ingest.names.index import HOLDS, NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
@@ -38,7 +38,6 @@ from stratagraph.methods.noderag.elements import (
 )
 from stratagraph.methods.noderag.heterograph import (
     CELLS,
-    KINDS,
     EdgeList,
     Kind,
     Layout,
@@ -60,6 +59,7 @@ from stratagraph.methods.noderag.inputs import (
     BuildInputs,
 )
 from stratagraph.system.memory import release
+from stratagraph.types.built import Arrays, Holds, declared
 from stratagraph.types.protocols import Rows, Vectors
 
 ENTRY_VECTORS = "entries.vectors"
@@ -124,11 +124,12 @@ async def build(builder: Builder) -> Built:
         await asyncio.to_thread(release)
     tables = [attributes, elements, titles]
     contents = _Contents(builder, stated, important, tables, labels, element_labels, vectors, hashes)
-    first_chunks = [each.indices[each.indptr[:-1]] for each in (attributes, elements)]
-    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *first_chunks])}
-    arrays = {BORDERS: lists[0], MEMBERS: lists[1], **drift.arrays()}
+    of_nodes = [each.indices[each.indptr[:-1]] for each in (attributes, elements)]
+    first_chunks = np.concatenate([inputs.first_chunks_of_units(), *of_nodes])
+    arrays = drift.arrays() | Holds.ROWS.of({BORDERS: lists[0], MEMBERS: lists[1]})
+    settled = None if drift.lapsed else grouped
     with gate.stage("heterograph"):
-        return await asyncio.to_thread(_built, contents, arrays, origins, None if drift.lapsed else grouped)
+        return await asyncio.to_thread(_built, contents, arrays, first_chunks, settled)
 
 
 def _element_tables(
@@ -194,8 +195,8 @@ class _Contents:
 
 def _built(
     contents: _Contents,
-    arrays: Mapping[str, NDArray[Any]],
-    origins: Mapping[str, Rows],
+    arrays: Arrays,
+    first_chunks: Rows,
     settled: Stored | None,
 ) -> Built:
     """All nodes, with what a search reads; edges by meaning continue those of `settled`."""
@@ -210,21 +211,22 @@ def _built(
     links = entry_links(layout.nodes("TSAH"), everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
     indexed = None if previous is None else (previous.arrays, entries_before)
-    own_arrays = {
-        **arrays,
-        "communities.labels": contents.labels.astype(np.int32),
-        ELEMENT_LABELS: contents.element_labels,
-        SOURCES: contents.important.sources,
-        VECTOR_HASHES: np.concatenate([*contents.hashes, np.zeros(len(titles), np.uint64)]),
-        **edge_arrays(edges, layout),
-        **_title_index(titles),
-        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, entries_before, entries),
-        CELLS: cells.astype(np.int32),
-        **Nearest.index(entries, "entries", indexed, steady=True),
-    }
-    measures = [KINDS, *(TITLES + each for each in MEASURES)]
+    hashes = np.concatenate([*contents.hashes, np.zeros(len(titles), np.uint64)])
+    entry_vectors = stored_vectors(previous, ENTRY_VECTORS, entries_before, entries)
+    arrays |= Holds.ROWS.of(
+        {
+            "communities.labels": contents.labels.astype(np.int32),
+            ELEMENT_LABELS: contents.element_labels,
+            SOURCES: contents.important.sources,
+            CELLS: cells.astype(np.int32),
+        }
+    )
+    arrays |= Holds.CONTENT.of({VECTOR_HASHES: hashes})
+    arrays |= Holds.VECTORS.of({ENTRY_VECTORS: entry_vectors}, first_chunks)
+    arrays |= edge_arrays(edges, layout) | declared(_title_index(titles), HOLDS, TITLES)
+    arrays |= Nearest.index(entries, "entries", indexed, steady=True)
     vectors = np.concatenate([*contents.vectors, np.zeros((len(titles), entries.shape[1]), np.float16)])
-    return builder.built(contents.tables, vectors, own_arrays, origins=origins, measures=measures)
+    return builder.built(contents.tables, vectors, arrays)
 
 
 def _entries_before(graph: Graph, own: Rows, previous: Stored | None) -> Rows:
@@ -237,7 +239,7 @@ def _entries_before(graph: Graph, own: Rows, previous: Stored | None) -> Rows:
     return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
 
 
-def _title_index(titles: NodeTable) -> dict[str, NDArray[Any]]:
+def _title_index(titles: NodeTable) -> Mapping[str, NDArray[Any]]:
     """The index of titles, from the previous one where titles are carried over."""
     carried = np.flatnonzero(titles.before >= 0)
     index: Mapping[str, NDArray[Any]]
@@ -252,7 +254,7 @@ def _title_index(titles: NodeTable) -> dict[str, NDArray[Any]]:
         fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
         stored = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
         index = NameIndex.updated(stored, now, len(titles), fresh, "titles")
-    return {f"{TITLES}{name}": array for name, array in index.items()}
+    return index
 
 
 def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:

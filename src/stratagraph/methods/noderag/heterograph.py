@@ -27,9 +27,9 @@ from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Origin, Stored
 from stratagraph.methods.noderag.config import TYPES, NodeRAGConfig
+from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Vectors
 
-Arrays = Mapping[str, NDArray[Any]]
 _NO_EDGES: Rows = np.zeros((0, 2), np.int64)
 KINDS = "walk.kinds"
 """The array of the `Kind` of each edge, plus `SIMILAR` where similarity joins its ends too."""
@@ -213,7 +213,7 @@ def isolated_entities(graph: Graph, layout: Layout) -> Rows:
     return np.column_stack([indices[places], layout.first("N") + owner[places]])
 
 
-def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
+def edge_arrays(edges: EdgeList, layout: Layout) -> Arrays:
     """The arrays to store: the neighbours of each node, ascending, and the kind of each of these edges.
 
     The shares of the walk's mass follow from them, and are computed when they are needed.
@@ -223,15 +223,12 @@ def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
     borders = np.cumsum(np.bincount(near + 1, minlength=layout.size + 1), dtype=np.int32)
     upper = csr_array((kinds + np.uint8(1), far, borders), shape=(layout.size, layout.size))
     matrix = upper + upper.T  # a sum leaves zeros out, so that kinds count from 1 here
-    return {
-        "layout": layout.bounds,
-        "walk.indptr": matrix.indptr.astype(np.int32, copy=False),
-        "walk.indices": matrix.indices.astype(np.int32, copy=False),
-        KINDS: matrix.data - np.uint8(1),
-    }
+    indptr, indices = (each.astype(np.int32, copy=False) for each in (matrix.indptr, matrix.indices))
+    rows = {"layout": layout.bounds, "walk.indptr": indptr, "walk.indices": indices}
+    return Holds.ROWS.of(rows) | Holds.MEASURES.of({KINDS: matrix.data - np.uint8(1)})
 
 
-def similar_pairs(arrays: Arrays) -> Rows:
+def similar_pairs(arrays: Mapping[str, NDArray[Any]]) -> Rows:
     """The nodes that similarity joins, each pair once and in order, shape (pairs, 2)."""
     indptr, far = arrays["walk.indptr"], arrays["walk.indices"]
     near = np.repeat(np.arange(len(indptr) - 1, dtype=far.dtype), np.diff(indptr))
@@ -242,7 +239,7 @@ def similar_pairs(arrays: Arrays) -> Rows:
 class Heterograph:
     """The stored heterograph of an opened index."""
 
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.layout = Layout(np.asarray(arrays["layout"]))
         self._arrays = arrays
         self._matrices: dict[bool, csr_array] = {}
