@@ -18,6 +18,7 @@ import pytest
 from stratagraph.errors import StoreError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.folder import IndexFolder
+from stratagraph.types.built import Holds
 from tests.store.support import contents, publish
 
 SMALL = 2_000_000
@@ -58,7 +59,7 @@ def test_a_full_disk_leaves_the_previous_generation(small_disk: Path) -> None:
         with pytest.raises(OSError, match=r"No space left.*scratch\.arrays"):
             staging.create_vectors(10_000_000, copy_known=False)
         with pytest.raises(OSError, match=r"No space left.*parts.m\.arrays"):
-            staging.put_part("m", [], {"big": np.zeros(1_000_000)})
+            staging.put_part("m", [], Holds.CONTENT.of({"big": np.zeros(1_000_000)}))
     with pytest.raises(OSError, match=r"calls\.sqlite") as raised:
         put_until_full(folder.calls)
     assert raised.value.errno == errno.ENOSPC
