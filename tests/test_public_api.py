@@ -70,7 +70,7 @@ def test_the_core_knows_no_framework() -> None:
         import stratagraph as sg
         for name in sg.__all__:
             getattr(sg, name)
-        import stratagraph.cli.main, stratagraph.testing
+        import stratagraph.cli.building, stratagraph.cli.reading, stratagraph.cli.serving, stratagraph.testing
         """
     )
     assert result.returncode == 0, result.stderr

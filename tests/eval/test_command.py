@@ -11,7 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stratagraph.cli.main import command, models_options
+from stratagraph.cli.options import models_options
+from stratagraph.cli.output import command
 from stratagraph.eval.command import eval_command
 
 

@@ -20,7 +20,8 @@ pytest.importorskip("rouge_score")
 from tests.clients.server import ModelServer, every
 from tests.eval.replies import replies
 
-from stratagraph.cli.main import command, models_options
+from stratagraph.cli.options import models_options
+from stratagraph.cli.output import command
 from stratagraph.eval import AnswerConfig, evaluate, load_dataset
 from stratagraph.eval.command import eval_command
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,3 +17,12 @@ def fresh_settings() -> Iterator[None]:
     Settings._llm = Settings._embed_model = None
     yield
     Settings._llm, Settings._embed_model = before
+
+
+@pytest.fixture
+def mcp_client() -> Any:
+    """The client of the MCP SDK's second major version."""
+    pytest.importorskip("mcp.server.mcpserver", reason="the SDK is of its first major version")
+    from mcp import Client
+
+    return Client

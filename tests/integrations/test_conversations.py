@@ -19,7 +19,6 @@ from fastapi.testclient import TestClient
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
-from mcp import Client
 
 import stratagraph as sg
 from langchain_stratagraph import PPRRetriever
@@ -166,13 +165,13 @@ def test_the_api_takes_turns(folder: Path, model: Model) -> None:
         assert client.post("/api/search", json=asked).status_code == 422  # a search calls no model
 
 
-def test_an_agent_tells_what_was_said(folder: Path, model: Model) -> None:
+def test_an_agent_tells_what_was_said(folder: Path, model: Model, mcp_client: Any) -> None:
     server = create_server(
         folder, lambda: sg.open_index(folder, embedder=FakeEmbedder(), llm=model), answers=4.0
     )
 
     async def calls() -> list[Any]:
-        async with Client(server) as client:
+        async with mcp_client(server) as client:
             arguments = {"question": ASKED, "history": TURNS}
             return [await client.call_tool(name, arguments) for name in ("search", "answer", "search")]
 

@@ -17,7 +17,6 @@ pytest.importorskip("fastapi")
 pytest.importorskip("mcp")
 
 from fastapi.testclient import TestClient
-from mcp import Client
 
 import stratagraph as sg
 from langchain_stratagraph import PPRRetriever
@@ -105,7 +104,7 @@ def test_the_api_counts_a_guided_search_as_an_answer(demo_folder: Path, expected
         assert client.post("/api/search", json={"question": QUESTION}).status_code == 200
 
 
-def test_an_agent_is_told_of_the_limit(demo_folder: Path, expected: list[str]) -> None:
+def test_an_agent_is_told_of_the_limit(demo_folder: Path, expected: list[str], mcp_client: Any) -> None:
     server = create_server(
         demo_folder,
         lambda: sg.open_index(demo_folder, ScriptedChatModel(reply), FakeEmbedder()),
@@ -113,7 +112,7 @@ def test_an_agent_is_told_of_the_limit(demo_folder: Path, expected: list[str]) -
     )
 
     async def calls() -> tuple[Any, Any]:
-        async with Client(server) as client:
+        async with mcp_client(server) as client:
             arguments = {"question": QUESTION, "k": 4, "guided": True}
             return await client.call_tool("search", arguments), await client.call_tool("search", arguments)
 
@@ -124,7 +123,7 @@ def test_an_agent_is_told_of_the_limit(demo_folder: Path, expected: list[str]) -
     assert "answers a minute" in second.content[0].text
 
 
-def test_an_agent_says_how_the_search_is_guided(demo_folder: Path) -> None:
+def test_an_agent_says_how_the_search_is_guided(demo_folder: Path, mcp_client: Any) -> None:
     def overview(prompt: Any) -> str:
         if "<texts" not in prompt.user:
             return "Much. [1]"
@@ -137,7 +136,7 @@ def test_an_agent_says_how_the_search_is_guided(demo_folder: Path) -> None:
     )
 
     async def calls() -> list[Any]:
-        async with Client(server) as client:
+        async with mcp_client(server) as client:
             return [
                 await client.call_tool(name, {"question": "What is told of bees?", **arguments})
                 for name, arguments in [
