@@ -76,16 +76,32 @@ def test_the_core_knows_no_framework() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_nothing_heavy_is_imported() -> None:
+@pytest.mark.parametrize("package", ["stratagraph", "langchain_stratagraph", "llama_index_stratagraph"])
+def test_nothing_heavy_is_imported(package: str) -> None:
+    result = run(
+        f"""
+        import sys
+        import {package}
+        heavy = {{"langchain_core", "scipy", "sklearn", "igraph", "onnxruntime", "stratagraph.types"}}
+        print(sorted(heavy & set(sys.modules)), len({package}.__all__) > 7)
+        """
+    )
+    assert result.stdout.strip() == "[] True"
+
+
+def test_a_command_is_imported_when_it_is_used() -> None:
     result = run(
         """
         import sys
-        import stratagraph
-        heavy = {"numpy", "scipy", "sklearn", "igraph", "networkx", "pydantic", "onnxruntime", "tiktoken"}
-        print(sorted(heavy & set(sys.modules)))
+        sys.argv = ["stratagraph", "--version"]
+        from stratagraph.__main__ import main
+        try:
+            main()
+        except SystemExit:
+            print(sorted({"numpy", "pydantic", "stratagraph.cli.reading"} & set(sys.modules)))
         """
     )
-    assert result.stdout.strip() == "[]"
+    assert result.stdout.split() == ["stratagraph,", "version", sg.__version__, "[]"]
 
 
 def test_errors_have_one_root() -> None:

@@ -10,8 +10,9 @@ Nothing heavy is imported before it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from stratagraph._lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from stratagraph.types.results import Standalone as Standalone
 
 _HOMES = {
+    "stratagraph": "batch errors",
     "stratagraph.mapping": "mapper",
     "stratagraph.operations.arguments": "SearchOption check_search_options search_options",
     "stratagraph.api": (
@@ -107,22 +109,6 @@ _HOMES = {
         "Answer AnswerStream Citation Context Guidance GuidedStep Hit Picture Retrieval Standalone"
     ),
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # a type checker takes the names imported above
-    __all__ = sorted(["batch", "errors", *_HOME])
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name in ("batch", "errors"):
-        return import_module(f"stratagraph.{name}")
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'stratagraph' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), "batch", "errors", *_HOME})
+    __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

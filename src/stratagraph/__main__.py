@@ -7,11 +7,12 @@ def main() -> None:
     """Run the command line; a package or compiled module that is missing is one line, not a traceback."""
     try:
         from stratagraph.cli.main import main as commands
+
+        commands(prog_name="stratagraph")
     except ImportError as error:
         if "--debug" in sys.argv:
             raise
         sys.exit(f"error: {error}")
-    commands(prog_name="stratagraph")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as 
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 
 class StratagraphError(Exception):
     """Base class of all errors of this package."""
@@ -115,6 +117,20 @@ class MissingExtra(StratagraphError, ImportError):
         self.what, self.extra = what, extra
         line = what if extra is None else f"'stratagraph[{extra}]'"
         super().__init__(f"{what} is not installed. Install it with: pip install {line}{more}")
+
+
+def require(extra: str | None, *modules: str) -> None:
+    """Raise `MissingExtra` for the first of these modules of an extra that is not installed.
+
+    A module that it needs in turn, and that is missing, is left to Python, which names it.
+    """
+    for module in modules:
+        try:
+            present = find_spec(module) is not None
+        except ModuleNotFoundError:  # of a package that is not there
+            present = False
+        if not present:
+            raise MissingExtra(module.replace("_", "-").replace(".", "-"), extra)
 
 
 class MissingVocabulary(StratagraphError):

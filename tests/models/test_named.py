@@ -62,6 +62,6 @@ def test_what_langchain_does_not_know_is_said(monkeypatch: pytest.MonkeyPatch) -
             make("langchain:cohere:x")
         with pytest.raises(ImportError):  # a version is part of the name, and no address
             make("langchain:google_vertexai:claude@20250514")
-    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    monkeypatch.setitem(sys.modules, "langchain", None)
     with pytest.raises(MissingExtra, match=r"pip install langchain$"):
         as_chat_model("langchain:openai:m")

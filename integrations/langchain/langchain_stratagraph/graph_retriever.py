@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_stratagraph.vector_store import StrataVectorStore
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.types.results import callers_own
 
 try:
     from graph_retriever import Content
     from graph_retriever.adapters import Adapter
-except ModuleNotFoundError as error:
-    if error.name != "graph_retriever":
-        raise
-    raise MissingExtra("graph_retriever", "graph-retriever") from error
+except ModuleNotFoundError:
+    require("graph-retriever", "graph_retriever")
+    raise
 
 
 class StrataAdapter(Adapter):

@@ -10,15 +10,16 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 from langchain_stratagraph._convert import to_history
 from langchain_stratagraph.tools import NOTHING, shown
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.index import Index
 from stratagraph.models.task import Prompt
 from stratagraph.types.results import Retrieval
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-except ModuleNotFoundError as error:
-    raise MissingExtra("langchain", "agents") from error
+except ModuleNotFoundError:
+    require("agents", "langchain")
+    raise
 
 _BLOCK = Prompt(
     "passages",

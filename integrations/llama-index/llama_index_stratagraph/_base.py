@@ -22,7 +22,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
 from llama_index_stratagraph._convert import document_id, to_chunks, to_where
 from llama_index_stratagraph._models import settings_llm
-from llama_index_stratagraph._persist import FolderStore, FolderStruct, located, register
+from llama_index_stratagraph._persist import STRUCTS, FolderStore, FolderStruct, located
 from llama_index_stratagraph._updating import UpdatingIndex, split
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
@@ -96,11 +96,11 @@ class StrataIndex(UpdatingIndex):
     options: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Register the class of a method, and add the method's search options to its docstring."""
+        """Give the class of a method its struct, and add the method's search options to its docstring."""
         super().__init_subclass__(**kwargs)
         if "method" not in cls.__dict__:
             return  # a user's subclass is loaded as its base
-        register(cls, cls.method)
+        cls.index_struct_cls = STRUCTS[cls.method]
         options = search_options(cls.method)
         cls.options = tuple(option.name for option in options)
         lines = [f"{option.name}\n    {option.description}" for option in options]

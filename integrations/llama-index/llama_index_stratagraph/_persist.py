@@ -11,21 +11,22 @@ import logging
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from llama_index.core.data_structs.data_structs import IndexStruct
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
-from llama_index.core.data_structs.struct_type import IndexStructType
-from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
 from llama_index.core.storage.index_store import SimpleIndexStore
 from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME, BaseIndexStore
 from llama_index.core.storage.storage_context import StorageContext
 
-from stratagraph import Index
 from stratagraph.errors import NotAnIndex
+
+if TYPE_CHECKING:
+    from stratagraph import Index
 
 NAMESPACE = "stratagraph"
 _MARKER = "stratagraph-index"  # a file in every index folder
@@ -57,23 +58,41 @@ class FolderStruct(IndexStruct):
     docstore: bool = True
 
 
-def register(index_class: type[BaseIndex[Any]], method: str) -> None:
-    """Give an index class a struct class of its own, by whose type `load_index_from_storage` finds the class.
+def _registered(method: str, name: str) -> type[FolderStruct]:
+    """A struct class, by whose type `load_index_from_storage` finds the index class of this name.
 
     If this package is not imported, loading raises `KeyError(type)`; so the type says what to do.
     """
-    name = f"stratagraph {method}: to load it, import llama_index_stratagraph first"
-    kind = cast(IndexStructType, name)  # the registries are dicts of plain strings
+    kind = f"stratagraph {method}: to load it, import llama_index_stratagraph first"
     namespace = {
         "__doc__": FolderStruct.__doc__,
-        "__module__": index_class.__module__,
-        "__qualname__": f"{index_class.__qualname__}.index_struct_cls",  # where pickle finds it
+        "__module__": _INDICES,
+        "__qualname__": f"{name}.index_struct_cls",  # where pickle finds it
         "get_type": classmethod(lambda cls: kind),
     }
     struct: type[FolderStruct] = dataclass(type(f"{method.capitalize()}Struct", (FolderStruct,), namespace))
-    index_class.index_struct_cls = struct
-    INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS.setdefault(kind, struct)
-    INDEX_STRUCT_TYPE_TO_INDEX_CLASS.setdefault(kind, index_class)
+
+    def load(**arguments: Any) -> Any:
+        return getattr(import_module(_INDICES), name)(**arguments)
+
+    structs: dict[Any, Any] = (
+        INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS  # the registries are dicts of plain strings
+    )
+    loaders: dict[Any, Any] = INDEX_STRUCT_TYPE_TO_INDEX_CLASS  # whose values are called
+    structs[kind], loaders[kind] = struct, load
+    return struct
+
+
+_INDICES = "llama_index_stratagraph.indices"
+_NAMES = {
+    "archrag": "ArchRAGIndex",
+    "hirag": "HiRAGIndex",
+    "lshtree": "LSHTreeIndex",
+    "noderag": "NodeRAGIndex",
+    "walk": "WalkIndex",
+}
+STRUCTS = {method: _registered(method, name) for method, name in _NAMES.items()}
+"""The struct class of each method; made with this module, before the core is loaded."""
 
 
 class HoldsIndex(Protocol):

@@ -123,8 +123,8 @@ def mcp(
     """Serve INDEX to agents as tools (Model Context Protocol): search, answer, read, list, explain."""
     try:
         from stratagraph import mcp as tools
-    except sg.errors.MissingExtra as error:
-        if not http:  # answers the agent's first request in JSON-RPC, since the protocol's package is missing
+    except ImportError as error:
+        if not http:  # answers the agent's first request in JSON-RPC, since a package of it is missing
             try:
                 request_id = json.loads(sys.stdin.readline())["id"]
             except (ValueError, TypeError, KeyError):

@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib.util import find_spec
 from typing import Any
 
 from stratagraph.config import Config, construct
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import MissingExtra, require
 from stratagraph.eval.baselines import BASELINES, OWN_PROMPT, checked
 from stratagraph.methods import WAYS
 from stratagraph.operations.arguments import SearchArguments, check_search_options, check_used
@@ -149,8 +148,8 @@ def _check_method(name: RowName, config: Config) -> None:
     settings_of(name, config)
 
 
-ANSWERS = ("nltk", "rouge-score")
-"""Packages that score answers."""
+ANSWERS = ("nltk", "rouge_score")
+"""Modules that score answers."""
 
 
 def lacking_rows(names: Sequence[str], view: str) -> Mapping[str, MissingExtra]:
@@ -160,9 +159,10 @@ def lacking_rows(names: Sequence[str], view: str) -> Mapping[str, MissingExtra]:
     return {} if missing is None else dict.fromkeys(by_words, missing)
 
 
-def lacking(packages: Sequence[str]) -> MissingExtra | None:
-    """The error for the first package of the extra `eval` that is not installed; None if all are."""
-    for package in packages:
-        if find_spec(package.replace("-", "_")) is None:
-            return MissingExtra(package, "eval")
+def lacking(modules: Sequence[str]) -> MissingExtra | None:
+    """The error for the first module of the extra `eval` that is not installed; None if all are."""
+    try:
+        require("eval", *modules)
+    except MissingExtra as error:
+        return error
     return None

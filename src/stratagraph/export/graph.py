@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.export.tables import Record, tables, whole
 
 if TYPE_CHECKING:
@@ -224,10 +224,9 @@ def _csv_cell(value: Any) -> str:
 
 def to_networkx(index: Index, methods: Sequence[str]) -> networkx.MultiDiGraph:
     """The graph as a `MultiDiGraph`; see `Index.to_networkx`."""
-    try:
-        import networkx
-    except ImportError as error:
-        raise MissingExtra("networkx", "networkx") from error
+    require("networkx", "networkx")
+    import networkx
+
     graph = networkx.MultiDiGraph()
     for each in elements(index, methods):
         if isinstance(each, Vertex):

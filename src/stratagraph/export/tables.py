@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.importing.lines import FORMAT
 
 if TYPE_CHECKING:
@@ -129,11 +129,10 @@ def write_parquet(index: Index, path: Path, methods: Sequence[str]) -> None:
     MissingExtra
         If pyarrow is not installed.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet") from error
+    require("parquet", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
     text = pyarrow.large_string()
     types = {
         **dict.fromkeys(_LISTS, pyarrow.list_(text)),

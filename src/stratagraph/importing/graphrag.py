@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.importing.draft import (
     CommunityReport,
     Draft,
@@ -79,11 +79,10 @@ class Tables:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet") from error
+    require("parquet", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             columns = [name for name in file.schema_arrow.names if not name.endswith(_UNREAD)]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
-from stratagraph.errors import MapperError, MissingExtra
+from stratagraph.errors import MapperError, require
 from stratagraph.mapping.processes import (
     DEATHS,
     SAFE_PATH,
@@ -239,9 +239,7 @@ def _hushed() -> Iterator[None]:
 
 def _ray() -> Any:
     """Ray, imported on demand under the settings in `_QUIET`."""
-    try:
-        with environment(_QUIET):
-            import ray
-    except ImportError as error:
-        raise MissingExtra("Ray", "ray") from error
+    require("ray", "ray")
+    with environment(_QUIET):
+        import ray
     return ray

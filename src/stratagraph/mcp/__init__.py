@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 import stratagraph as sg
-from stratagraph.errors import EXPECTED, MethodMissing, MissingExtra, message_of
+from stratagraph.errors import EXPECTED, MethodMissing, message_of, require
 
 try:
     try:
@@ -52,8 +52,9 @@ try:
     from stratagraph.server.browsing import Reading, reading, reading_around
     from stratagraph.server.guard import Guard, Rate, Refused, Settings
     from stratagraph.server.state import Library, public
-except ImportError as error:
-    raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
+except ModuleNotFoundError:
+    require("mcp", "mcp", "fastapi", "starlette", "uvicorn")
+    raise
 
 PATH = "/mcp"
 SECOND_MAJOR = MCPServer.__name__ == "MCPServer"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.local import MiniLMEmbedder
 from stratagraph.models.task import StageModels
@@ -25,23 +25,17 @@ _MAKERS = {
     "embedder": ("langchain.embeddings", "init_embeddings"),
 }
 _ADAPTERS = {
-    "langchain_core": ("langchain_stratagraph", "langchain"),
-    "llama_index": ("llama_index_stratagraph", "llama-index"),
+    "langchain_core": "langchain_stratagraph",
+    "llama_index": "llama_index_stratagraph",
 }
 
 
 def adapter_of(value: object, what: str = "_models") -> Any | None:
-    """The adapter's module (`_models` or `_vectors`) for a framework's object; None for other objects.
-
-    Raises `MissingExtra` if the adapter cannot be imported.
-    """
+    """The adapter's module (`_models` or `_vectors`) for a framework's object; None for other objects."""
     roots = {base.__module__.split(".")[0] for base in type(value).__mro__}
-    for root, (package, extra) in _ADAPTERS.items():
+    for root, package in _ADAPTERS.items():
         if root in roots:
-            try:
-                return import_module(f"{package}.{what}")
-            except ImportError as error:
-                raise MissingExtra(f"what {type(value).__name__} needs ({error.name})", extra) from error
+            return import_module(f"{package}.{what}")
     return None
 
 
@@ -50,11 +44,9 @@ def langchain_model(what: str, name: str, base_url: str | None) -> Any:
 
     Raises `MissingExtra` without the package `langchain`, and LangChain's own errors for unknown providers.
     """
+    require(None, "langchain")
     module, maker = _MAKERS[what]
-    try:
-        make = getattr(import_module(module), maker)
-    except ImportError as error:
-        raise MissingExtra("langchain") from error
+    make = getattr(import_module(module), maker)
     try:
         model = make(name, **({} if base_url is None else {"base_url": base_url}))
     except ValueError as error:

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import EmbedderError, MissingExtra
+from stratagraph.errors import EmbedderError, require
 from stratagraph.system.locks import Lock, after_fork
 from stratagraph.types.protocols import Spans, Vectors
 
@@ -51,9 +50,7 @@ class ModelFiles:
     int8: Path | None = None
 
     def __post_init__(self) -> None:
-        for package in ("onnxruntime", "tokenizers"):
-            if find_spec(package) is None:
-                raise MissingExtra(package, "local")
+        require("local", "onnxruntime", "tokenizers")
         for path in (self.model, self.tokenizer):
             if not path.is_file():
                 raise FileNotFoundError(f"the embedding model needs {str(path)!r}, which is no file")

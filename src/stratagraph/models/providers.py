@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from stratagraph._sync import PerLoop, blocking
-from stratagraph.errors import MissingExtra, ModelError
+from stratagraph.errors import ModelError, require
 from stratagraph.models.identity import normalised_address, sampling_settings
 from stratagraph.models.messages import (
     Completion,
@@ -42,10 +42,9 @@ class _OpenAIClient:
     """OpenAI's client without retries of its own, one for each event loop; made when it is first used."""
 
     def __init__(self, model: str, base_url: str | None, api_key: str | None) -> None:
-        try:
-            import openai
-        except ImportError as error:
-            raise MissingExtra("the client of OpenAI", "openai") from error
+        require("openai", "openai")
+        import openai
+
         self._model = model
         self._base_url = base_url
         self._key = api_key or os.environ.get("OPENAI_API_KEY")
@@ -223,10 +222,9 @@ class _OllamaClient:
     """A client for each event loop."""
 
     def __init__(self, base_url: str | None) -> None:
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra("the client for Ollama", "openai") from error
+        require("openai", "httpx")
+        import httpx
+
         self.address = (base_url or _OLLAMA_URL).rstrip("/")
         self.in_loop: PerLoop[httpx.AsyncClient] = PerLoop(
             lambda: httpx.AsyncClient(base_url=self.address, timeout=_OLLAMA_TIMEOUT)

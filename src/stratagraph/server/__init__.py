@@ -17,7 +17,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 
 try:
     from fastapi import FastAPI, Request
@@ -26,8 +26,9 @@ try:
     from starlette.exceptions import HTTPException
     from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp
-except ImportError as error:
-    raise MissingExtra("FastAPI or uvicorn", "server") from error
+except ModuleNotFoundError:
+    require("server", "fastapi", "starlette", "uvicorn")
+    raise
 
 import stratagraph as sg
 from stratagraph.server import asking, browsing, changing
@@ -134,10 +135,8 @@ def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -
     started
         Called with the address once the server listens.
     """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtra("FastAPI or uvicorn", "server") from error
+    import uvicorn
+
     from stratagraph.server.connection import TimedProtocol
 
     config = uvicorn.Config(

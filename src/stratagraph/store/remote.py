@@ -19,7 +19,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from stratagraph.errors import Damaged, MissingExtra, NotAnIndex, RemoteError, StoreError, StratagraphError
+from stratagraph.errors import (
+    Damaged,
+    MissingExtra,
+    NotAnIndex,
+    RemoteError,
+    StoreError,
+    StratagraphError,
+    require,
+)
 from stratagraph.store.checksums import BLOCK
 from stratagraph.store.copying import FilesInBlocks, copy_blocks
 from stratagraph.store.layout import (
@@ -62,11 +70,10 @@ class Remote:
         ValueError
             If fsspec does not know the protocol.
         """
-        try:
-            import fsspec
-            from fsspec.registry import known_implementations
-        except ImportError as error:
-            raise MissingExtra("fsspec", "remote") from error
+        require("remote", "fsspec")
+        import fsspec
+        from fsspec.registry import known_implementations
+
         protocol = url.partition("://")[0]
         try:
             system, root = fsspec.core.url_to_fs(url)

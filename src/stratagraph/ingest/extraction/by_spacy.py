@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import require
 from stratagraph.ingest.extraction.by_rules import (
     LONGEST_NAME,
     QUALIFIER,
@@ -71,10 +71,9 @@ def load(pipeline: str) -> Language:
     ValueError
         If there is no such pipeline on this machine.
     """
-    try:
-        import spacy
-    except ImportError as error:
-        raise MissingExtra("spaCy", "nlp") from error
+    require("nlp", "spacy")
+    import spacy
+
     try:
         return spacy.load(pipeline)
     except OSError as error:
