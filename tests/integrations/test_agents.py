@@ -21,6 +21,7 @@ from langchain_core.documents import Document
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import BaseTool, create_retriever_tool
+from langchain_core.tracers.context import collect_runs
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
 from llama_index.core.instrumentation import get_dispatcher
@@ -159,11 +160,14 @@ async def test_the_search_of_an_answer_is_a_run_of_the_retriever(index: sg.Index
     retriever, told = TreeRetriever(index=index), Told()
     answering = retriever.as_answer_runnable(writer(NAMES, "The keeper [1]."))
     config: Any = {"callbacks": [told]}
-    call = getattr(answering, way)(f"{QUESTION} ({way})", config, decompose=True)
-    if way == "astream":
-        written = "".join([piece async for piece in call])
-    else:
-        written = await call if way == "ainvoke" else "".join(call)
+    with collect_runs() as collected:
+        call = getattr(answering, way)(f"{QUESTION} ({way})", config, decompose=True)
+        if way == "astream":
+            written = "".join([piece async for piece in call])
+        else:
+            written = await call if way == "ainvoke" else "".join(call)
+    (root,) = collected.traced_runs
+    assert [each.run_type for each in root.child_runs] == ["retriever", "llm"]
     assert written == "The keeper [1]."
     assert told.runs == [("chain", ""), ("retriever", "chain"), ("model", "retriever"), ("model", "chain")]
     (found,) = told.found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -14,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_stratagraph._base import IndexRetriever, check_question
 from langchain_stratagraph._convert import to_documents, to_history, to_retrieval
-from langchain_stratagraph._models import set_callbacks, to_chat_model, use_callbacks
+from langchain_stratagraph._models import to_chat_model
 from stratagraph import Retrieval
 from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.types.question import Length
@@ -74,7 +72,7 @@ class AnswerRunnable(Runnable[Any, Any]):
 
     async def _aanswer(self, asked: Asked, run_manager: RunManager, **options: Any) -> Any:
         question, arguments = self._prepared(asked, options)
-        async with self._run(question, run_manager) as on_retrieved:
+        async with self._retriever.searching(question, run_manager.get_child()) as on_retrieved:
             answer = await self._retriever.index.aanswer(question, **arguments, on_retrieved=on_retrieved)
         if not self._return_sources:
             return answer.text
@@ -88,7 +86,7 @@ class AnswerRunnable(Runnable[Any, Any]):
     ) -> AsyncIterator[str]:
         async for each in _each(asked):
             question, arguments = self._prepared(each, options)
-            async with self._run(question, run_manager) as on_retrieved:
+            async with self._retriever.searching(question, run_manager.get_child()) as on_retrieved:
                 pieces = self._retriever.index.astream(question, **arguments, on_retrieved=on_retrieved)
                 first = await anext(pieces, "")  # the model is called while the callbacks are set
             yield first
@@ -96,35 +94,6 @@ class AnswerRunnable(Runnable[Any, Any]):
                 yield piece
 
     _pieces = blocking_iterator(_apieces)
-
-    @asynccontextmanager
-    async def _run(
-        self, question: str | Retrieval, run_manager: RunManager
-    ) -> AsyncIterator[Callable[[Retrieval], Awaitable[None]] | None]:
-        """Run what is called in the block as parts of this run, the search as a retriever run."""
-        answering = run_manager.get_child()
-        if not isinstance(question, str):
-            with use_callbacks(answering):
-                yield None
-            return
-        search: Any = await _awaited(
-            run_manager.get_child().on_retriever_start(None, question, name=self._retriever.get_name())
-        )
-        searched = False
-
-        async def on_retrieved(retrieval: Retrieval) -> None:
-            nonlocal searched
-            searched = True
-            set_callbacks(answering)
-            await _awaited(search.on_retriever_end(self._documents(retrieval)))
-
-        with use_callbacks(search.get_child()):
-            try:
-                yield on_retrieved
-            except BaseException as error:
-                if not searched:
-                    await _awaited(search.on_retriever_error(error))
-                raise
 
     def _documents(self, retrieval: Retrieval) -> list[Document]:
         return to_documents(retrieval, traced=self._retriever.return_trace)
@@ -161,8 +130,3 @@ async def _each(source: Iterable[Asked] | AsyncIterable[Asked]) -> AsyncIterator
     else:
         for asked in source:
             yield asked
-
-
-async def _awaited(value: Any) -> Any:
-    """The result of a method of a run manager of either kind."""
-    return await value if inspect.isawaitable(value) else value

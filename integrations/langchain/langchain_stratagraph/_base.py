@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackManager,
+    CallbackManager,
     CallbackManagerForRetrieverRun,
     Callbacks,
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableSerializable
+from langchain_core.runnables import Runnable, RunnableSerializable, ensure_config
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents, to_history
-from langchain_stratagraph._models import use_callbacks
-from stratagraph import BuildReport, Index, search_options
+from langchain_stratagraph._models import set_callbacks, use_callbacks
+from stratagraph import BuildReport, Index, Retrieval, search_options
 from stratagraph._sync import blocking, either, in_thread, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.operations.pieces import joined
@@ -171,6 +174,48 @@ class IndexRetriever(BaseRetriever):
             retrieval = await either(self.index.retrieve, self.index.aretrieve, query, **request)
         return to_documents(retrieval, traced=traced)
 
+    async def asearch(self, question: str, **options: Any) -> Retrieval:
+        """Search as a part of the run that is going on, of a tool or of a node; options as for `invoke`."""
+        request = self.request(**options)
+        async with self.searching(question, ensure_config().get("callbacks")) as on_retrieved:
+            retrieval = await either(self.index.retrieve, self.index.aretrieve, question, **request)
+            assert on_retrieved is not None
+            await on_retrieved(retrieval)
+        return retrieval
+
+    @asynccontextmanager
+    async def searching(
+        self, question: str | Retrieval, callbacks: Callbacks
+    ) -> AsyncIterator[Callable[[Retrieval], Awaitable[None]] | None]:
+        """Make a search a run of this retriever, inside the run of the callbacks.
+
+        The block calls what it is given with what was retrieved. Model calls before that are parts of the
+        retriever's run, those after it parts of the run around it. Of a retrieval there is nothing to search.
+        """
+        if isinstance(question, Retrieval):
+            with use_callbacks(callbacks):
+                yield None
+            return
+        kind: Any = type(callbacks) if isinstance(callbacks, BaseCallbackManager) else CallbackManager
+        # `configure` adds the handlers of the context, such as those of `collect_runs`.
+        manager = kind.configure(callbacks, local_tags=self.tags, local_metadata=self.metadata)
+        run = await _awaited(manager.on_retriever_start(None, question, name=self.get_name()))
+        ended = False
+
+        async def on_retrieved(retrieval: Retrieval) -> None:
+            nonlocal ended
+            ended = True
+            set_callbacks(callbacks)
+            await _awaited(run.on_retriever_end(to_documents(retrieval, traced=self.return_trace)))
+
+        with use_callbacks(run.get_child()):
+            try:
+                yield on_retrieved
+            except BaseException as error:
+                if not ended:
+                    await _awaited(run.on_retriever_error(error))
+                raise
+
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
     ) -> dict[str, Any]:
@@ -302,6 +347,11 @@ class IndexRetriever(BaseRetriever):
             return await self.index.adelete(ids, missing_ok=missing_ok)
 
     delete = blocking(adelete)
+
+
+async def _awaited(value: Any) -> Any:
+    """The result of a method of a callback manager of either kind."""
+    return await value if inspect.isawaitable(value) else value
 
 
 def with_where(arguments: Mapping[str, Any]) -> dict[str, Any]:

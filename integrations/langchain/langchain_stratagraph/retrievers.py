@@ -35,6 +35,8 @@ from stratagraph.types.question import WALK, Length
 LLM = Runnable[Any, Any] | ChatModel | Mapping[str, Any] | str | None  # LangChain's models are runnables
 Embedding = Embeddings | Embedder | None
 StrPath = str | os.PathLike[str]
+DEFAULT_K = 8
+"""Hits of an agent's search of an index, if `k` is not given."""
 
 
 class MethodRetriever(IndexRetriever):
@@ -361,3 +363,32 @@ class BridgeRetriever(MethodRetriever):
     """
 
     method = "hirag"
+
+
+_KINDS: dict[str, type[MethodRetriever]] = {
+    each.method: each
+    for each in (BridgeRetriever, DualSearchRetriever, HierarchicalRetriever, PPRRetriever, TreeRetriever)
+}
+
+
+def retriever_of(
+    source: Index | IndexRetriever, options: Mapping[str, Any]
+) -> tuple[IndexRetriever, dict[str, Any]]:
+    """What an agent searches with: a retriever, narrowed by `where` of the options, and the other options.
+
+    An index is searched by the method among the options, else by its first one, or the walk.
+    """
+    others = dict(options)
+    if isinstance(source, Index):
+        method = others.pop("method", None) or next(iter(source.methods), WALK)
+        if method not in _KINDS:
+            raise ValueError(f"there is no method {method!r}; there are {', '.join(sorted(_KINDS))}")
+        source = _KINDS[method](index=source, k=DEFAULT_K)
+    if not isinstance(source, IndexRetriever):
+        raise TypeError(
+            f"an agent searches with a retriever of stratagraph or an index, not {type(source).__name__}; "
+            "a StrataVectorStore has one, its `retriever`"
+        )
+    retriever, others = source.narrowed(others)
+    retriever.request(**others)  # refuses unknown options before an agent runs
+    return retriever, others
