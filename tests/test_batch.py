@@ -236,28 +236,6 @@ def test_two_unreadable_answers_are_a_failure_of_their_unit_as_they_are_live(tmp
     assert "failed for good" in str(end)
 
 
-def test_a_text_that_is_refused_is_a_failure_at_once(tmp_path: Path) -> None:
-    with ModelServer(first(1, "content_filter")) as server:
-        batch = Batch(tmp_path, server)
-        rounds = batch.finish(batch.write())
-        assert rounds[1].failures
-        assert "content management policy" in rounds[1].failures[0].reason
-        assert rounds[1].calls  # the next stage: nothing is asked again
-        assert not rounds[1].again
-        assert rounds[-1].report is not None
-        assert len(rounds[-1].report.failures) == 1
-
-
-def test_what_was_cut_off_twice_is_used_in_part(tmp_path: Path) -> None:
-    with ModelServer(lambda number: "truncated" if number in (0, len(DOCUMENTS)) else "ok") as server:
-        batch = Batch(tmp_path, server)
-        again = batch.round(batch.write())
-        asked = [json.loads(line)["custom_id"] for line in batch.requests.read_text("utf-8").splitlines()]
-        assert [each[-2:] for each in asked] == ["-2"]
-        (listed,) = batch.finish(again)[-1].failures
-        assert "incomplete" in listed.reason
-
-
 def test_too_many_failures_end_the_build_and_are_asked_again(tmp_path: Path) -> None:
     with ModelServer(first(4, "context")) as server:
         batch = Batch(tmp_path, server)

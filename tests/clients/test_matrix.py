@@ -203,17 +203,6 @@ def test_loops_that_have_ended_leave_nothing_to_complain_of(
     assert not [each for each in caplog.records if each.name == "asyncio" and each.levelno >= logging.ERROR]
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_server_that_is_too_slow_is_not_asked_for_all_units(api: str) -> None:
-    with ModelServer("hang") as server:
-        limits = Limits(concurrency=4, timeout=0.2, retries=1, grace=0.1)
-        through = gate("openai by name", server, limits=limits, max_failures=1.0)
-        items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(40)]
-        with pytest.raises(ModelError):
-            APIS[api](through.map(TEXT, items))
-        assert server.requests <= 16
-
-
 def test_a_server_that_hangs() -> None:
     for name, api in itertools.product(("ChatOpenAI", "ollama by name"), APIS):
         with ModelServer("hang") as server:

@@ -45,14 +45,6 @@ def test_the_core_is_no_degree_filter() -> None:
     assert found.betweenness[0] > found.bridge_threshold
 
 
-def test_parts_that_are_not_connected() -> None:
-    """Whatever is numbered how inside, each node has its own figures."""
-    path, ring = [[9, 4], [4, 7]], [[1, 2], [2, 8], [8, 1]]
-    found = centrality(np.array(path + ring), 10, np.arange(10))
-    assert found.cores.tolist() == [0, 2, 2, 0, 1, 0, 0, 1, 2, 1]
-    assert found.betweenness.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
-
-
 def test_parallel_edges_and_self_loops_change_nothing() -> None:
     plain = np.array([[0, 1], [1, 2], [2, 0], [2, 3]])
     noisy = np.concatenate([plain, plain[:, ::-1], [[1, 1], [3, 3]]])

@@ -234,28 +234,6 @@ def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
     assert np.count_nonzero(~same) == 2
 
 
-def test_a_layer_may_be_emptied_and_filled() -> None:
-    layers, children = hierarchy([50, 4], 8, seed=9)
-    index = built(layers, children, scan_limit=10)
-    index.delete(0, np.arange(50))
-    assert [len(rows) for rows, _ in index.search_all(layers[0][0], 3)] == [0, 3]
-    filled, changed = revised(index, layers, layers, children)
-    assert changed == [50, 0]
-    assert filled.search_all(layers[0][7], 1)[0][0].tolist() == [7]
-
-
-def test_a_layer_that_outgrows_scanning_is_linked() -> None:
-    layers, children = hierarchy([90, 5], 8, seed=10)
-    index = built(layers, children, scan_limit=100)
-    more = unit(np.random.default_rng(1).normal(size=(200, 8)))
-    grown = layers
-    for end in (50, 200):
-        before, grown = grown, [np.concatenate([layers[0], more[:end]]), layers[1]]
-        index, _ = revised(index, before, grown, children)
-    check_exact(index, grown, more[3], 10)
-    assert len(index.arrays()["layer0.links"])
-
-
 def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
     layers, children = hierarchy([4000, 200], 48, seed=23, spread=1.0)
     other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)

@@ -135,12 +135,6 @@ def test_damage_is_named(index: CHNSW) -> None:
         CHNSW.from_arrays({**sound, "options": np.frombuffer(older, np.uint8)})
 
 
-def test_options_alone_that_tell_of_no_layers_are_damaged(index: CHNSW) -> None:
-    none = re.sub(rb'"(ef|changes)": \[[^]]*\]', rb'"\1": []', bytes(index.arrays()["options"]))
-    with pytest.raises(Damaged, match=r"ef \[\]"):
-        CHNSW.from_arrays({"options": np.frombuffer(none, np.uint8)})
-
-
 def test_a_stored_link_to_a_deleted_node_is_named(index: CHNSW) -> None:
     gone = np.array([7])
     index.delete(0, gone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,19 +69,6 @@ def test_recall_is_as_promised_where_distances_say_little(
     vectors = vectors.astype(np.float32)
     index = built([vectors], codes=codes, scan_limit=0)
     assert reached(index, vectors, asked(vectors), 10) >= least
-
-
-def test_more_is_looked_at_as_ef_grows_until_results_are_exact() -> None:
-    vectors = unit(around(topics(20), 0.5)).astype(np.float32)
-    index = built([vectors], scan_limit=0)
-    queries, spent, recalls = asked(vectors), [], []
-    for ef in (10, 11, 20, 80, 320, N):
-        before = index.stats().distances
-        recalls.append(reached(index, vectors, queries, 10, ef=ef))
-        spent.append(index.stats().distances - before)
-    assert spent == sorted(spent)
-    assert all(wider >= narrow - 0.02 for narrow, wider in pairwise(recalls))
-    assert recalls[-1] == 1
 
 
 def flat(dimensions: int, seed: int) -> np.ndarray:

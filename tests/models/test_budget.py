@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 from hypothesis import given
@@ -53,17 +52,6 @@ def test_no_minute_holds_more_than_the_rate(amounts: list[int], rate: int) -> No
         assert inside <= rate + burst + max(amounts) + 1e-6
 
 
-async def test_requests_are_paced() -> None:
-    clock = Clock()
-    limiter = Limiter(Limits(requests_per_minute=60, tokens_per_minute=6_000), sleep=clock.sleep, clock=clock)
-    for _ in range(30):
-        await limiter.pace(10)
-    assert clock.now == pytest.approx(29, abs=1)
-    await limiter.pace(3_000)
-    await limiter.pace(1)
-    assert clock.now > 29 + 25
-
-
 async def test_an_interrupted_wait_gives_its_share_back() -> None:
     clock = Clock()
     limiter = Limiter(Limits(requests_per_minute=1), sleep=asyncio.sleep, clock=clock)
@@ -93,30 +81,3 @@ async def test_a_slot_that_arrives_with_the_cancellation_is_passed_on() -> None:
     await asyncio.gather(second, third, return_exceptions=True)
     assert order[-1] == "third"
     assert slots.free == 1
-
-
-def test_slots_are_shared_between_event_loops() -> None:
-    slots = Slots(2)
-    at_once, most = 0, 0
-    lock = threading.Lock()
-
-    async def use() -> None:
-        nonlocal at_once, most
-        async with slots.one():
-            with lock:
-                at_once += 1
-                most = max(most, at_once)
-            await asyncio.sleep(0.001)
-            with lock:
-                at_once -= 1
-
-    async def many() -> None:
-        await asyncio.gather(*(use() for _ in range(50)))
-
-    threads = [threading.Thread(target=lambda: asyncio.run(many())) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=20)
-    assert most == 2
-    assert slots.free == 2

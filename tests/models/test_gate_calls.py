@@ -8,14 +8,13 @@ import pytest
 from pydantic import BaseModel
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
-from stratagraph.models.budget import Budget, Limits, Prices
-from stratagraph.models.concurrency import Services
-from stratagraph.models.gate import CallItem, ModelGate, Prompt
-from stratagraph.models.messages import Completion, Messages
+from stratagraph.models.budget import Budget, Limits
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.messages import Completion
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import StageModels, Task
 from stratagraph.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
-from tests.models.tasks import ECHO, FACT, TEXT, Codes, Fact, Pauses, Recorder, all_free, items
+from tests.models.tasks import ECHO, FACT, TEXT, Fact, Pauses, Recorder, all_free, items
 
 GOOD = '{"subject": "a", "score": 2}'
 
@@ -62,27 +61,6 @@ async def test_one_repair_then_failure() -> None:
     assert cache.entries == {}
 
 
-async def test_what_a_framework_could_not_read_is_asked_for_again_and_paid_for() -> None:
-    """As adapters say it, whose frameworks hand out objects and no text."""
-    model, cache = ScriptedChatModel(GOOD, faults=[ParseFailed("score: Field required")]), MemoryCalls()
-    through = gate(model, cache=cache)
-    assert (await through.call(FACT, {"text": "x"}, item="i")).subject == "a"
-    assert "score: Field required" in model.prompts[-1]
-    assert "(the answer was empty)" in model.prompts[-1]
-    assert through.ledger.stages["fact"].calls == 2
-    assert len(cache.entries) == 1
-
-    unread = [ParseFailed("score: Field required"), ParseFailed("score: not a number")]
-    through = gate(ScriptedChatModel(GOOD, faults=unread), budget=Budget(calls=2))
-    with pytest.raises(
-        ParseFailed, match=r"not a number \(in the repaired answer; in the first: score: Field"
-    ):
-        await through.call(FACT, {"text": "x"}, item="i")
-    with pytest.raises(BudgetExceeded, match="2 calls"):
-        await through.call(FACT, {"text": "y"}, item="j")
-    assert all_free(through)
-
-
 async def test_a_kept_answer_that_no_longer_parses_is_asked_for_again() -> None:
     cache = MemoryCalls()
     await gate(ScriptedChatModel(GOOD), cache=cache).call(FACT, {"text": "x"}, item="i")
@@ -113,43 +91,8 @@ async def test_one_of_several_waiting_for_a_call_may_be_cancelled() -> None:
     assert all_free(through)
 
 
-async def test_a_bad_request_may_mean_the_schema() -> None:
-    model = ScriptedChatModel(GOOD, faults=["bad_request"])
-    through = gate(model)
-    for text in "xyz":
-        await through.call(FACT, {"text": text}, item="i")
-    assert model.schemas == [Fact, None, None, None]
-    model = ScriptedChatModel(GOOD, faults=[Codes("content_filter", 400)])
-    through = gate(model)
-    with pytest.raises(CallFailed, match="content_filter"):
-        await through.call(FACT, {"text": "x"}, item="i")
-    await through.call(FACT, {"text": "y"}, item="i")
-    assert model.schemas == [Fact, Fact]
-
-
 class Facts(BaseModel):
     facts: list[Fact]
-
-
-def cut(text: str) -> Completion:
-    return Completion(text, finish_reason="length", input_tokens=40, output_tokens=900)
-
-
-async def test_cut_off_answers_are_asked_for_again_and_never_kept() -> None:
-    cache = MemoryCalls()
-    model = ScriptedChatModel(lambda prompt: GOOD if "cut off" in prompt else cut(GOOD))
-    through = gate(model, cache=cache)
-    await through.call(FACT, {"text": "x"}, item="i")
-    assert (model.calls, len(cache.entries)) == (2, 1)
-    assert through.ledger.total.input_tokens > 40
-    assert through.ledger.total.output_tokens > 900
-
-    cache = MemoryCalls()
-    through = gate(ScriptedChatModel(lambda prompt: cut(GOOD)), cache=cache)
-    assert (await through.call(FACT, {"text": "x"}, item="i")).subject == "a"  # what can be read of it
-    with pytest.raises(ParseFailed, match="cut off at the model's limit"):
-        await through.call(TEXT, {"text": "x"}, item="i")
-    assert cache.entries == {}
 
 
 LIST = Task("facts", ECHO, json_as(Facts), lambda values: Facts(facts=[]), schema=Facts)
@@ -196,16 +139,6 @@ async def test_a_blocking_request_that_is_late_keeps_its_slot_and_its_answer() -
     assert model.most_at_once <= 3
     await freed(through)
     assert len(cache.entries) == model.calls <= 6
-
-
-async def test_retry_after_holds_for_all_and_is_not_multiplied() -> None:
-    pauses = Pauses()
-    model = ScriptedChatModel(GOOD, faults=[ServiceError(429, retry_after=120)], cycle=True, latency=0.01)
-    through = gate(model, sleep=pauses, limits=Limits(concurrency=4))
-    with pytest.raises(TooManyFailures, match="asks to wait for 120 s"):
-        await through.map(FACT, items(40))
-    assert model.calls <= 4
-    assert pauses.seconds == []
 
 
 async def test_units_that_are_not_required_never_end_an_operation() -> None:
@@ -318,19 +251,6 @@ async def test_a_budget_of_calls_is_used_up_and_no_more() -> None:
         assert all_free(through)
 
 
-async def test_budgets_of_tokens_and_cost() -> None:
-    model = ScriptedChatModel("fine", latency=0.001)
-    through = gate(model, budget=Budget(tokens=200))
-    with pytest.raises(BudgetExceeded, match="tokens=200"):
-        await through.map(TEXT, items(100))
-    total = through.ledger.total
-    assert 50 < total.input_tokens + total.output_tokens <= 200
-
-    through = gate(model, budget=Budget(cost=0.01, prices=Prices(100.0, 100.0)))
-    with pytest.raises(BudgetExceeded, match=r"cost=0.01 .*, cost 0.00"):
-        await through.map(TEXT, items(100))
-
-
 async def test_a_repair_counts_against_the_budget() -> None:
     model = ScriptedChatModel("")
     with pytest.raises(BudgetExceeded):
@@ -410,22 +330,6 @@ async def test_no_slot_is_lost_in_a_thousand_bad_calls() -> None:
     await freed(through)
 
 
-async def test_a_mistake_in_the_values_is_not_a_failed_unit() -> None:
-    with pytest.raises(ValueError, match="no place for txt"):
-        await gate(ScriptedChatModel()).map(TEXT, [CallItem({"txt": "x", "text": "y"}, "i")])
-
-
-@pytest.mark.parametrize("kind", [ScriptedChatModel, BlockingChatModel])
-async def test_streams(kind: type[BlockingChatModel]) -> None:
-    model = kind("one two three", faults=["rate_limit"])
-    through = gate(model)
-    *pieces, whole = [piece async for piece in through.stream(TEXT.prompt, {"text": "x"}, stage="answer")]
-    assert "".join(pieces) == whole == "one two three"
-    assert len(pieces) == (3 if kind is ScriptedChatModel else 1)
-    assert through.ledger.stages["answer"].calls == 1
-    assert all_free(through)
-
-
 async def test_a_stream_that_is_left_early_frees_its_slot() -> None:
     through = gate(ScriptedChatModel("one two three"))
     pieces = through.stream(TEXT.prompt, {"text": "x"}, stage="answer")
@@ -435,29 +339,9 @@ async def test_a_stream_that_is_left_early_frees_its_slot() -> None:
     assert through.ledger.stages["answer"].calls == 1
 
 
-async def test_streams_have_the_same_bounds_and_errors() -> None:
-    async def read(through: ModelGate) -> list[str]:
-        return [piece async for piece in through.stream(TEXT.prompt, {"text": "x"}, stage="answer")]
-
-    with pytest.raises(BudgetExceeded):
-        await read(gate(ScriptedChatModel("one"), budget=Budget(calls=0)))
-    with pytest.raises(ModelError):
-        await read(gate(ScriptedChatModel("one", faults=["auth"])))
-    with pytest.raises(CallFailed, match="empty answer"):
-        await read(gate(ScriptedChatModel("")))
-
-
 def test_max_failures_is_a_share() -> None:
     with pytest.raises(ValueError, match="share from 0 to 1"):
         ModelGate(None, None, max_failures=20)
-
-
-def test_one_gate_serves_several_event_loops() -> None:
-    model, cache = ScriptedChatModel(lambda prompt: prompt, latency=0.002), MemoryCalls()
-    through = gate(model, cache=cache, limits=Limits(concurrency=2))
-    for _ in range(3):
-        assert None not in asyncio.run(through.map(TEXT, items(10)))
-    assert model.calls == 10
 
 
 async def test_a_model_that_never_answers_ends_even_a_small_operation() -> None:
@@ -466,34 +350,3 @@ async def test_a_model_that_never_answers_ends_even_a_small_operation() -> None:
         await gate(model, limits=Limits(retries=0)).map(TEXT, items(2))
     answering = gate(ScriptedChatModel(faults=["empty"], cycle=True))
     assert await answering.map(TEXT, items(2)) == [None, None]
-
-
-class Particular:
-    """A model whose server knows neither other temperatures than its own nor system messages."""
-
-    def __init__(self, address: str = "http://one") -> None:
-        self.name, self.address = "particular", address
-        self.temperature: float | None = 0.0
-        self.refused: list[str] = []
-
-    def drop_temperature(self) -> bool:
-        dropped, self.temperature = self.temperature is not None, None
-        return dropped
-
-    async def acomplete(self, prompt: Messages) -> str:
-        for feature, used in (("temperature", self.temperature is not None), ("system role", prompt.system)):
-            if used:
-                self.refused.append(feature)
-                raise ServiceError(400, f"{feature} is not supported")
-        return "fine"
-
-
-async def test_what_a_server_refuses_is_learnt_once_for_all_gates_of_an_index() -> None:
-    services = Services(Limits())
-    task = replace(TEXT, prompt=Prompt("spoken", 'Be brief.\n{{role "user"}}\nSay {{text}}.'))
-    first, second, elsewhere = Particular(), Particular(), Particular("http://two")
-    for model in (first, second, elsewhere):
-        through = gate(model, services=services)
-        assert await through.call(task, {"text": "it"}, item="one") == "fine"
-    assert first.refused == elsewhere.refused == ["temperature", "system role"]
-    assert second.refused == []

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratagraph.errors import EmbedderError, ModelError, TooManyFailures
+from stratagraph.errors import EmbedderError, ModelError
 from stratagraph.models.budget import Limits
 from stratagraph.models.concurrency import Services
 from stratagraph.models.gate import ModelGate
@@ -130,24 +130,6 @@ async def test_what_is_no_vector_is_named(fault: Any, what: str) -> None:
         await gate(Bad(fault), dimension=3).embed_query("bad")
 
 
-@pytest.mark.parametrize("fault", [[float("nan"), 1.0, 1.0], [1e39, 1.0, 1.0]])
-async def test_a_text_whose_vector_is_not_finite_has_none_and_is_listed(fault: Any) -> None:
-    kept = MemoryVectors()
-    through = gate(Bad(fault), vectors=kept)
-    through.documents_of = tuple
-    vectors = await through.embed("chunks", ["a", "bad", "b", "bad"], [["one"], ["two"], ["three"], ["four"]])
-    assert vectors.any(axis=1).tolist() == [True, False, True, False]
-    (failure,) = through.failures
-    assert (failure.stage, failure.documents) == ("chunks", ("four", "two"))
-    assert "NaN or infinite" in failure.reason
-    again = gate(Bad([2.0, 1.0, 1.0]), vectors=kept)  # what failed is asked for again
-    assert (await again.embed("chunks", ["bad", "a"])).any(axis=1).all()
-    with pytest.raises(EmbedderError, match=r"NaN or infinite entries for the question"):
-        await through.embed_query("bad")
-    with pytest.raises(EmbedderError, match=r"NaN or infinite entries for item 0: 'a'"):
-        await gate(Nothing()).embed("chunks", ["a"])
-
-
 async def test_a_part_whose_vector_is_not_finite_fails_its_text() -> None:
     class Faulty(Spans):
         def embed_spans(self, given: list[str], spans: list[Any]) -> Any:
@@ -162,15 +144,6 @@ async def test_a_part_whose_vector_is_not_finite_fails_its_text() -> None:
     assert vectors.any(axis=1).tolist() == [True, False, True]
     assert [each.any(axis=1).tolist() for each in parts] == [[True], [False, False], [True]]
     assert [failure.item for failure in through.failures] == ["'so bad'"]
-
-
-class Nothing:
-    """No text gets a vector."""
-
-    name = "nothing"
-
-    def embed_documents(self, given: list[str]) -> list[Any]:
-        return [[float("nan")] * 3 for _ in given]
 
 
 class Refusing(FakeEmbedder):
@@ -225,15 +198,6 @@ async def test_no_text_is_at_fault_while_none_has_a_vector(status: int) -> None:
     with pytest.raises((EmbedderError, ModelError)):
         await gate(embedder, limits=Limits(retries=0), dimension=16).embed("chunks", texts(20))
     assert [len(given) for given in embedder.asked[2:]] == [20, 1]
-
-
-async def test_more_texts_without_vectors_than_may_fail_end_it() -> None:
-    wanted = [f"{'bad' if n < 5 else 'good'} {n}" for n in range(20)]
-    with pytest.raises(TooManyFailures, match="5 of 20 units failed"):
-        await gate(Refusing(422)).embed("chunks", wanted)
-    allowed = gate(Refusing(422), max_failures=0.25)
-    await allowed.embed("chunks", wanted)
-    assert len(allowed.failures) == 5
 
 
 async def test_a_wrong_count_is_named() -> None:
@@ -331,12 +295,3 @@ async def test_asynchronous_methods_are_preferred_and_gates_of_one_index_share_s
     await asyncio.gather(*(gate.embed("embed", texts(5)) for gate in gates))
     await asyncio.gather(*(gate.embed_query("q") for gate in gates))
     assert embedder.most == 2
-
-
-async def test_without_an_embedder() -> None:
-    through = gate(None)
-    assert through.dimension is None
-    with pytest.raises(EmbedderError, match="embedder="):
-        await through.embed_query("x")
-    with pytest.raises(EmbedderError, match="object has neither embed_documents"):
-        await gate(object()).embed("chunks", texts(1))

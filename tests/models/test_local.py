@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -67,15 +66,6 @@ class TestHashing:
             dense = np.zeros(128, np.float32)
             dense[places] = values
             assert np.array_equal(dense, vector)
-
-    def test_sparse_vectors_are_the_same(self):
-        texts = [*SENTENCES, "", "the of", "東京タワー"]
-        embedder = HashingEmbedder(128)
-        starts, places, values = embedder.sparse(texts)
-        dense = np.zeros((len(texts), 128), np.float32)
-        dense[np.repeat(np.arange(len(texts)), np.diff(starts)), places] = values
-        assert np.array_equal(dense, embedder.embed_documents(texts))
-        assert [len(each) for each in embedder.sparse([])] == [1, 0, 0]
 
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -163,13 +153,6 @@ class TestMiniLM:
         assert parts[3] @ keeper > parts[3] @ food
         assert not parts[5].any()
 
-    def test_unit_length_and_meaning(self, vectors):
-        assert vectors.shape == (len(SENTENCES), 384)
-        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
-        similarity = vectors @ vectors.T
-        assert min(similarity[0, 1], similarity[2, 3]) > 0.5
-        assert abs(similarity[:2, 2:4]).max() < 0.2
-
     def test_what_is_embedded_together_makes_no_difference(self, minilm, vectors):
         alone = np.stack([minilm.embed_query(text) for text in SENTENCES])
         assert alone == pytest.approx(vectors, abs=1e-5)
@@ -209,13 +192,6 @@ class TestMiniLM:
     def test_nothing_to_embed(self, minilm):
         assert minilm.embed_documents([]).shape == (0, 384)
         assert not minilm.embed_documents(["", " \n"]).any()
-
-    def test_several_threads(self, vectors):
-        fresh = MiniLMEmbedder()
-        with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(fresh.embed_documents, [SENTENCES] * 4))
-        for each in found:
-            assert each == pytest.approx(vectors, abs=1e-5)
 
     def test_no_network_and_no_import_of_the_data_packages(self, vectors, monkeypatch):
         def refuse(*arguments):
@@ -292,11 +268,6 @@ class TestOnnxFolder:
         embedder = OnnxEmbedder(folder)
         assert embedder.embed_query("x") == pytest.approx(minilm.embed_query("query: x"), abs=1e-5)
         assert embedder.embed_documents(["x"])[0] == pytest.approx(minilm.embed_query("passage: x"), abs=1e-5)
-
-    def test_a_window_of_the_callers(self, folder):
-        text = "ship stone letter garden lantern harbour"
-        short, long = OnnxEmbedder(folder, max_tokens=5), OnnxEmbedder(folder)
-        assert abs(short.embed_query(text) - long.embed_query(text)).max() > 0.01
 
     def test_what_is_not_supported_is_refused(self, folder):
         _write(folder / "1_Pooling" / "config.json", {"pooling_mode_max_tokens": True})

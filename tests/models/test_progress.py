@@ -82,19 +82,6 @@ def test_stages_share_one_line_in_a_notebook() -> None:
     assert shown == ["read", "publish ...", "publish"]
 
 
-def test_a_stage_may_come_again_or_not_at_all() -> None:
-    out = io.StringIO()
-    progress = LineProgress(out)
-    progress.advance("never begun")
-    progress.start("twice", None)
-    progress.start("twice", 3)
-    progress.advance("twice", 2)
-    progress.finish("twice")
-    progress.finish("twice")
-    assert out.getvalue().startswith("twice: 2 in")
-    assert out.getvalue().count("\n") == 1
-
-
 def test_a_build_without_a_model_shows_what_it_works_at() -> None:
     import stratagraph as sg
 

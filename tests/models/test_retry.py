@@ -5,9 +5,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.models.budget import Limits
-from stratagraph.models.retry import Outage, Verdict, judge, retry_after, translate, with_retries
+from stratagraph.models.retry import Outage, Verdict, judge, retry_after, with_retries
 from stratagraph.testing import ServiceError
 from tests.models.tasks import Codes, Pauses
 
@@ -100,41 +99,6 @@ async def test_pauses_grow_and_are_as_long_as_the_service_asks() -> None:
     assert len(pauses.seconds) == 3
     assert pauses.seconds[1] >= 20
     assert max(pauses.seconds) <= 30
-
-
-async def test_a_service_that_asks_for_too_long_is_not_waited_for() -> None:
-    pauses = Pauses()
-
-    async def attempt() -> str:
-        raise ServiceError(429, retry_after=3_600)
-
-    with pytest.raises(ServiceError):
-        await with_retries(attempt, limits=Limits(), sleep=pauses)
-    assert pauses.seconds == []
-
-
-@pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (3, 4)])
-async def test_attempts_are_counted(retries: int, attempts: int) -> None:
-    made = 0
-
-    async def attempt() -> None:
-        nonlocal made
-        made += 1
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
-        await with_retries(attempt, limits=Limits(retries=retries), sleep=Pauses())
-    assert made == attempts
-
-
-def test_messages() -> None:
-    stopped = translate(ServiceError(401, "invalid key"), who="model 'm'", attempts=1)
-    assert isinstance(stopped, ModelError)
-    assert "model 'm' refuses every call: ServiceError: invalid key" in str(stopped)
-    failed = translate(ServiceError(500), who="model 'm'", attempts=6)
-    assert str(failed) == "model 'm' failed after 6 attempts: ServiceError: HTTP 500"
-    missing = MissingExtra("onnxruntime", "local")
-    assert translate(missing, who="model 'm'", attempts=1) is missing
 
 
 def over(attempts: int, failed: list[int], *, patient: bool) -> list[bool]:

@@ -194,14 +194,6 @@ def test_the_journal_stays_after_an_error_and_goes_after_success(tmp_path: Path)
     assert not folder.journal.exists()
 
 
-def test_journal_refuses_vectors_without_keys(tmp_path: Path) -> None:
-    journal = Journal(Directory.open(tmp_path))
-    with pytest.raises(ValueError, match="2 keys, but 1 vectors"):
-        journal.put(["a", "b"], np.ones((1, 2), np.float32))
-    assert journal.get([]) == {}
-    assert not journal.exists()
-
-
 def test_a_log_without_its_file_is_not_replayed(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite-wal").write_bytes(b"left over" * 1000)
     journal = Journal(Directory.open(tmp_path))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stratagraph.errors import ClosedIndex, Damaged, Locked, NotAnIndex
+from stratagraph.errors import ClosedIndex, Damaged, NotAnIndex
 from stratagraph.store import arrays
 from stratagraph.store.copying import opened_files
 from stratagraph.store.corpus import Corpus
@@ -25,7 +22,6 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import Layout
 from tests.store.support import contents, files_holding, fill, publish
 
-KILLS = 5
 SECRET = "The key lies under the third stone"
 
 
@@ -108,21 +104,6 @@ def test_an_earlier_copy_is_replaced(tmp_path: Path) -> None:
     assert copy.verify() == []
 
 
-def test_the_same_generation_may_be_copied_again(tmp_path: Path) -> None:
-    folder = filled(tmp_path / "idx")
-    for _ in range(3):
-        folder.copy_to(tmp_path / "copy")
-        with_calls = IndexFolder.open(tmp_path / "copy")
-        assert contents(with_calls.snapshot()) == contents(folder.snapshot())
-        assert with_calls.verify() == []
-        with_calls.close()
-    bare = IndexFolder.create(tmp_path / "bare")  # its cache of calls is elsewhere
-    publish(bare, {"c": ["w"]})
-    bare.copy_to(tmp_path / "copy")
-    assert not (tmp_path / "copy" / "calls.sqlite").exists()
-    assert IndexFolder.open(tmp_path / "copy").snapshot().texts([0]) == ["w"]
-
-
 def test_onto_itself_is_nothing_and_into_itself_an_error(tmp_path: Path) -> None:
     folder = filled(tmp_path / "idx")
     folder.calls.close()
@@ -156,17 +137,6 @@ def test_what_is_not_ours_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(NotAnIndex, match="never finished"):
         half.copy_to(tmp_path / "new")
     assert not (tmp_path / "new").exists()
-
-
-def test_a_copy_that_is_being_written_is_locked(tmp_path: Path) -> None:
-    folder = filled(tmp_path / "idx")
-    folder.copy_to(tmp_path / "copy")
-    copy = IndexFolder.open(tmp_path / "copy")
-    publish(folder, {"c": ["w"]})
-    with copy.writer("insert"), pytest.raises(Locked, match="insert"):
-        folder.copy_to(tmp_path / "copy")
-    assert copy.generation == 1
-    assert copy.verify() == []
 
 
 def test_a_closed_or_damaged_folder_is_not_copied(tmp_path: Path) -> None:
@@ -261,45 +231,6 @@ def test_calls_that_wait_for_their_purge_are_not_copied(
     assert (folder.path / "journal.sqlite").exists()  # it is still to be done at home
     busy.close()
     folder.close()
-
-
-CHILD = """
-import sys
-from pathlib import Path
-from stratagraph.store.folder import IndexFolder
-folders = [IndexFolder.open(Path(name)) for name in sys.argv[1:3]]
-print("ready", flush=True)
-while True:
-    for folder in folders:
-        folder.copy_to(Path(sys.argv[3]))
-"""
-
-
-def test_a_killed_copy_leaves_the_earlier_or_the_new_one(tmp_path: Path) -> None:
-    texts = {"one": [f"one {n}" for n in range(300)], "two": [f"two {n}" for n in range(200)]}
-    for name in texts:
-        filled(tmp_path / name, {name: texts[name]}).close()
-    path = tmp_path / "copy"
-    IndexFolder.open(tmp_path / "one").copy_to(path)
-    dice = random.Random(3)
-    for _ in range(KILLS):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(tmp_path / "one"), str(tmp_path / "two"), str(path)],
-            stdout=subprocess.PIPE,
-        )
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        time.sleep(dice.uniform(0.0, 0.2))
-        child.kill()
-        child.wait()
-        child.stdout.close()
-        copy = IndexFolder.open(path)
-        assert copy.verify() == []
-        [name] = copy.snapshot().documents()
-        assert copy.snapshot().texts(range(copy.snapshot().size)) == texts[name]
-        copy.close()
-    IndexFolder.open(tmp_path / "two").copy_to(path)
-    assert len(names(path / "generations")) == 1
 
 
 def test_a_first_copy_that_was_killed_is_done_again(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock
-from tests.store.support import contents, fill, publish
+from tests.store.support import contents, publish
 
 
 def test_foreign_paths_are_refused_and_left_alone(tmp_path: Path) -> None:
@@ -73,17 +73,6 @@ def test_who_claims_a_folder_at_the_same_time_finds_it_claimed(tmp_path: Path) -
             for names in pool.map(claimed, [path] * 8):
                 assert MARKER in names
             assert [entry.name for entry in path.iterdir()] == [MARKER]
-
-
-def test_foreign_files_in_our_folder_survive(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x"]})
-    (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / "generations" / "1" / "notes.txt").write_text("mine")
-    publish(folder, {"b": ["y"]})
-    assert (tmp_path / "notes.txt").exists()
-    assert [path.name for path in (tmp_path / "generations" / "1").iterdir()] == ["notes.txt"]
-    assert publish(folder, {"c": ["z"]}) == 3
 
 
 def test_opening_and_reading_create_no_file(tmp_path: Path) -> None:
@@ -150,16 +139,6 @@ def test_a_writer_of_another_process_is_named_and_its_death_frees_the_lock(tmp_p
     assert publish(folder, {"a": ["x"]}) == 1
 
 
-def test_the_lock_may_be_given_back_in_another_thread(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    writer = folder.writer("build")
-    thread = threading.Thread(target=writer.__enter__)
-    thread.start()
-    thread.join()
-    writer.__exit__(None, None, None)
-    assert publish(folder, {"a": ["x"]}) == 1
-
-
 def test_readers_race_with_writers(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     publish(folder, {"a": ["x0"]})
@@ -193,34 +172,6 @@ def test_readers_race_with_writers(tmp_path: Path) -> None:
         thread.join()
     assert problems == []
     assert len(opened) > 1
-
-
-def test_threads_read_one_snapshot(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": [f"t{number}" for number in range(300)]})
-    snapshot = folder.snapshot()
-    wrong: list[int] = []
-
-    def read(start: int) -> None:
-        for row in range(start, 300, 4):
-            if snapshot.texts([row]) != [f"t{row}"]:
-                wrong.append(row)
-
-    threads = [threading.Thread(target=read, args=(start,)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_leaving_without_publishing_discards(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x"]})
-    with folder.writer("insert") as staging:
-        fill(staging, {"b": ["y"]})
-    assert folder.generation == 1
-    assert [path.name for path in (tmp_path / "generations").iterdir()] == ["1"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")

@@ -192,27 +192,6 @@ def hashes(index: sg.Index, size: int) -> Any:
     return np.setdiff1d(np.concatenate(found), np.arange(1 << 16))
 
 
-def test_regrouping_leaves_no_patches(folder: Path) -> None:
-    with patching(True), sg.open_index(folder, embedder=FakeEmbedder()) as index:
-        index.regroup("archrag")
-        assert files(folder, "patches/*/*") == set()
-        assert_sound(index, "archrag")
-
-
-@pytest.mark.parametrize("name", ["patches/numbers/graph.arrays", "numbers/graph.arrays"])
-def test_a_file_that_is_missing_or_altered_is_named(folder: Path, name: str) -> None:
-    path = generation(folder) / name
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + b"!")
-    assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
-    with pytest.raises(Damaged, match=name):
-        sg.open_index(folder, embedder=FakeEmbedder())
-    path.unlink()
-    assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
-    with pytest.raises(Damaged, match=name):
-        sg.open_index(folder, embedder=FakeEmbedder())
-
-
 def test_a_patch_that_cannot_be_applied_is_refused_whatever_its_checksum(folder: Path) -> None:
     name = "patches/numbers/noderag.arrays"
 

@@ -8,51 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratagraph.errors import ClosedIndex, MethodMissing
+from stratagraph.errors import MethodMissing
 from stratagraph.store.folder import IndexFolder
 from stratagraph.types.built import Holds
-from stratagraph.types.records import Chunk, Node, content_id
-from tests.store.support import DIMENSION, METHOD, chunks, contents, fill, manifest, publish, vector
-
-CORPUS = {"b": ["two", "one", "two", "two"], "a": ["first", "second \0 with a nul"], "ü/Ω 1": ["🙂 שלום"]}
-
-
-def test_everything_comes_back_from_the_disk(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path / "idx")
-    assert folder.generation == 0
-    assert publish(folder, CORPUS) == 1
-    folder.close()
-
-    opened = IndexFolder.open(tmp_path / "idx")
-    snapshot = opened.snapshot()
-    texts = ["first", "second \0 with a nul", "two", "one", "two", "two", "🙂 שלום"]
-    assert snapshot.size == 7
-    assert snapshot.texts(range(7)) == texts
-    assert list(snapshot.documents()) == ["a", "b", "ü/Ω 1"]
-    assert snapshot.chunk_documents().tolist() == [0, 0, 1, 1, 1, 1, 2]
-    assert snapshot.document_ids([2, 0]) == ["ü/Ω 1", "a"]
-    assert snapshot.document_metadata(["b", "unknown"]) == {"b": {"name": "b"}}
-    np.testing.assert_array_equal(snapshot.vectors, [vector(text) for text in texts])
-    assert opened.verify() == []
-    assert snapshot.manifest.generation == opened.generation == 1
-    assert (snapshot.document_count, snapshot.manifest.nodes) == (3, {METHOD: 8})
-    opened.close()
-
-
-def test_repeated_texts_of_a_document_get_their_own_ids(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"b": ["x", "y", "x", "x"], "c": ["x"]})
-    expected = [
-        content_id(document, text, str(occurrence))
-        for document, text, occurrence in [
-            ("b", "x", 0),
-            ("b", "y", 0),
-            ("b", "x", 1),
-            ("b", "x", 2),
-            ("c", "x", 0),
-        ]
-    ]
-    assert folder.snapshot().ids(range(5)) == expected
+from stratagraph.types.records import Chunk, Node
+from tests.store.support import DIMENSION, METHOD, chunks, manifest, publish
 
 
 def test_lookups_by_rows_ids_and_refs(tmp_path: Path) -> None:
@@ -101,45 +61,6 @@ def test_chunk_metadata_is_the_documents_under_its_own(tmp_path: Path) -> None:
     assert snapshot.chunk_metadata() == [shared, merged, shared]
     assert [chunk.metadata for chunk in snapshot.chunks([2, 1])] == [shared, merged]
     assert snapshot.chunks([1])[0] == Chunk("own", "d", 1, 6, 9, merged, snapshot.ids([1])[0], "r")
-
-
-def test_second_generation_equals_a_build_of_the_result(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path / "grown")
-    publish(folder, {"m": ["m0", "m1"], "z": ["z0"], "c": ["c0", "c1"]})
-    before = folder.snapshot()
-    with folder.writer("insert") as staging:
-        fill(staging, {"a": ["a0"], "m": ["m0", "new", "m1"]}, removed=["z"])
-        now, then = staging.known_rows()
-        assert before.ids(then) == staging.ids(now)
-        assert staging.texts(now) == ["c0", "c1", "m0", "m1"]
-        assert staging.publish(manifest()) == 2
-    fresh = IndexFolder.create(tmp_path / "fresh")
-    publish(fresh, {"m": ["m0", "new", "m1"], "c": ["c0", "c1"], "a": ["a0"]})
-    assert contents(folder.snapshot()) == contents(fresh.snapshot())
-    assert folder.verify() == fresh.verify() == []
-    assert [path.name for path in (tmp_path / "grown" / "generations").iterdir()] == ["2"]
-
-
-def test_staging_reads_like_the_snapshot_it_becomes(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    with folder.writer("build") as staging:
-        fill(staging, CORPUS)
-        seen = contents(staging)
-        staging.publish(manifest())
-        assert (staging.document_count, staging.size, staging.part(METHOD).size) == (3, 7, 8)
-    assert contents(folder.snapshot()) == seen
-
-
-def test_an_index_may_lose_its_last_document(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x"]})
-    publish(folder, {}, removed=["a"])
-    snapshot = IndexFolder.open(tmp_path).snapshot()
-    assert (snapshot.size, snapshot.documents(), snapshot.vectors.shape) == (0, {}, (0, DIMENSION))
-    assert snapshot.texts([]) == snapshot.chunk_metadata() == []
-    assert folder.verify() == []
-    publish(folder, {"b": ["y"]})
-    assert folder.snapshot().texts([0]) == ["y"]
 
 
 def test_arrays_of_every_kind(tmp_path: Path) -> None:
@@ -228,33 +149,6 @@ def test_a_long_document_is_streamed(tmp_path: Path) -> None:
         tracemalloc.stop()
         assert staging.size == count
     assert peak < count * size / 5
-
-
-def test_a_private_folder_goes_with_its_object() -> None:
-    folder = IndexFolder.create(None)
-    path = folder.path
-    publish(folder, {"a": ["x"]})
-    folder.calls.put("k", "v", task="t", model="m", sources=())
-    folder.close()
-    folder.close()
-    assert not path.exists()
-    forgotten = IndexFolder.create(None)
-    path = forgotten.path
-    assert path.exists()
-    del forgotten
-    assert not path.exists()
-
-
-def test_a_closed_folder_says_so(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x"]})
-    snapshot = folder.snapshot()
-    folder.close()
-    for use in (folder.snapshot, folder.verify, lambda: snapshot.texts([0])):
-        with pytest.raises(ClosedIndex):
-            use()
-    with pytest.raises(ClosedIndex), folder.writer("insert"):
-        pass
 
 
 def test_metadata_with_half_a_character_is_stored_as_valid_text(tmp_path: Path) -> None:

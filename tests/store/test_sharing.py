@@ -13,12 +13,10 @@ from stratagraph.errors import Damaged
 from stratagraph.ingest.before import alike
 from stratagraph.store import arrays
 from stratagraph.store import contents as stored_contents
-from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.pool import FEWEST, Pool, PooledVectors, PoolWriter, hashes_of
 from stratagraph.store.records import NODES
 from stratagraph.store.segments import planned
-from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 from tests.store.support import contents, publish, traces_of, vector
 
@@ -50,24 +48,6 @@ def test_an_insert_writes_what_is_new(folder: IndexFolder) -> None:
     assert len(before.items() & after.items()) >= len(before) - 1  # the node over all changed
     assert folder.verify() == []
     assert folder.snapshot().vectors[-1].tolist() == vector("a text that was not there").tolist()
-
-
-def test_a_delete_leaves_neither_words_nor_vectors(folder: IndexFolder) -> None:
-    secret = np.asarray(vector("the secret text"), np.float16).tobytes()
-    publish(folder, {"m-secret": ["the secret text"]})
-    assert traces_of(folder.path, "the secret text")
-    assert any(secret in path.read_bytes() for path in folder.path.rglob("*.arrays"))
-    publish(folder, {}, removed=["m-secret"])
-    assert traces_of(folder.path, "the secret text") == []
-    assert not any(secret in path.read_bytes() for path in folder.path.rglob("*.arrays"))
-    assert folder.verify() == []
-
-
-def test_what_was_inserted_and_deleted_leaves_the_index_as_it_was(folder: IndexFolder) -> None:
-    before = contents(folder.snapshot())
-    publish(folder, {"b": ["x"], "z": ["y"]})
-    publish(folder, {}, removed=["b", "z"])
-    assert contents(folder.snapshot()) == before
 
 
 def test_readers_keep_their_generation(folder: IndexFolder) -> None:
@@ -154,34 +134,6 @@ def test_a_disk_without_hard_links_gets_copies(folder: IndexFolder, monkeypatch:
     assert before.keys() & after.keys()
     assert not before.items() & after.items()
     assert folder.verify() == []
-
-
-def test_a_link_is_not_followed_when_files_are_shared(tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    (tmp_path / "there").mkdir()
-    (tmp_path / "outside").write_text("x")
-    (tmp_path / "here" / "1-0.arrays").symlink_to(tmp_path / "outside")
-    with Directory.open(tmp_path / "here") as source, Directory.open(tmp_path / "there") as target:
-        with pytest.raises(Damaged, match="a link"):
-            target.link(source, "1-0.arrays")
-        with pytest.raises(FileNotFoundError):
-            target.link(source, "absent")
-
-
-def test_regrouping_writes_everything_anew(tmp_path: Path) -> None:
-    docs = [sg.Document(f"d{n}", f"Anna Berg met Carl Dahl in Oslo on day {n}.") for n in range(60)]
-    with sg.build_index(docs, ["lshtree", "archrag"], path=tmp_path / "idx", progress=False) as index:
-        for number in range(3):
-            index.delete(f"d{number}")
-        before = {path.stat().st_ino for path in index_files(index)}
-        index.regroup()
-        assert not before & {path.stat().st_ino for path in index_files(index)}
-        assert_sound(index, "archrag")
-
-
-def index_files(index: sg.Index) -> list[Path]:
-    assert snapshot_of(index).manifest.generation == index.generation
-    return list(Path(index.path).rglob("*.arrays"))
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")

@@ -1,0 +1,211 @@
+"""What readers keep and leave out, kind by kind, as the table in `docs/how-to/files.md` says.
+
+`golden/` has a file of each kind, those that are archives as folders of their parts, and in `claims.json` what of it
+must be in the text and what must not, under the words of the table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.test_files import pdf
+
+import stratagraph as sg
+
+ROOT = Path(__file__).resolve().parents[3]
+GOLDEN = Path(__file__).with_name("golden")
+CLAIMS = json.loads((GOLDEN / "claims.json").read_text("utf-8"))
+NAMES = {
+    "DOCX": "a.docx",
+    "ODT": "a.odt",
+    "EPUB": "a.epub",
+    "HTML": "a.html",
+    "Markdown": "a.md",
+    "reStructuredText": "a.rst",
+    "mail": "a.eml",
+    "notebook": "a.ipynb",
+}
+
+
+def zipped(**parts: str | bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def read(folder: Path, name: str, content: str | bytes) -> sg.Document:
+    """The one document in a file; `notes` in its metadata is what was said when it was read."""
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    notes: list[str] = []
+    (document,) = sg.read_documents(folder / name, on_warning=lambda _, why: notes.append(why))
+    return sg.Document(document.id, document.text, {**document.metadata, "notes": notes}, document.sections)
+
+
+def slides() -> bytes:
+    pptx = pytest.importorskip("pptx")
+    charts, kinds = pytest.importorskip("pptx.chart.data"), pytest.importorskip("pptx.enum.chart")
+    deck = pptx.Presentation()
+    second, first, third = (deck.slides.add_slide(deck.slide_layouts[5]) for _ in range(3))
+    first.shapes.title.text, second.shapes.title.text, third.shapes.title.text = (
+        "Opening",
+        "Closing",
+        "Unshown",
+    )
+    third._element.set("show", "0")
+    table = first.shapes.add_table(2, 2, 0, 0, 9, 9).table
+    for place, text in enumerate(("Port", "Fare", "Ostra", "12")):
+        table.cell(place // 2, place % 2).text = text
+    data = charts.CategoryChartData()
+    data.categories = ["Bremen", "Soll"]
+    data.add_series("Winter fare", (7, 17.5))
+    first.shapes.add_chart(kinds.XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, data)
+    group = first.shapes.add_group_shape()
+    group.shapes.add_textbox(0, 0, 9, 9).text_frame.text = "in a group"
+    covert = group.shapes.add_textbox(0, 0, 9, 9)
+    covert.text_frame.text = "covert shape"
+    covert._element.nvSpPr.cNvPr.set("hidden", "1")
+    first.notes_slide.notes_text_frame.text = "Speak up."
+    order = deck.slides._sldIdLst
+    order.insert(0, order[1])
+    made = io.BytesIO()
+    deck.save(made)
+    return made.getvalue()
+
+
+def golden(kind: str, folder: Path) -> sg.Document:
+    """The document of a kind."""
+    if kind == "PDF":
+        pytest.importorskip("pypdfium2")
+        return read(folder, "a.pdf", pdf(["Page one of the maintenance log."]))
+    if kind == "PPTX":
+        return read(folder, "a.pptx", slides())
+    path = GOLDEN / NAMES[kind]
+    if path.is_file():
+        return read(folder, path.name, path.read_bytes())
+    parts = {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
+    return read(
+        folder, path.name, zipped(**dict(sorted(parts.items(), key=lambda part: part[0] != "mimetype")))
+    )
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_a_kind_is_read_as_the_guide_says(kind: str, tmp_path: Path) -> None:
+    guide = (ROOT / "docs/how-to/files.md").read_text("utf-8")
+    line = re.search(rf"^\| {kind} \| ([^|]*) \| ([^|]*) \|", guide, re.MULTILINE)
+    assert line, f"the guide has no line for {kind}"
+    document = golden(kind, tmp_path)
+    kept, left_out = CLAIMS[kind]["kept"], CLAIMS[kind]["left out"]
+    for claims, column in ((kept, line[1]), (left_out, line[2])):
+        assert set(claims) <= set(column.split("; ")), column
+    for claim, words in kept.items():
+        assert document.text.count(words) == 1, (claim, document.text)
+    for claim, words in left_out.items():
+        assert not re.search(rf"\b(?:{words})\b", document.text), (claim, document.text)
+
+
+def test_what_is_left_out_of_a_document_is_said(tmp_path: Path) -> None:
+    notes = {kind: golden(kind, tmp_path).metadata["notes"] for kind in CLAIMS}
+    assert {kind: " ".join(each) for kind, each in notes.items() if each} == {
+        "DOCX": "a document inside is not read: inner.rtf",
+        "PPTX": "slide 3 is hidden, and is left out",
+        "EPUB": "chapter gone.xhtml is missing",
+        "mail": "attachment plän.pdf is not read",
+    }
+
+
+def test_sections_and_dates_are_those_of_the_document(tmp_path: Path) -> None:
+    documents = {kind: golden(kind, tmp_path) for kind in CLAIMS}
+    sections = {kind: [dict(each.metadata) for each in own.sections] for kind, own in documents.items()}
+    for kind in ("DOCX", "ODT", "HTML", "notebook"):
+        assert sections[kind][0] == {"headings": ["Routes"]}
+    assert sections["Markdown"] == [{"headings": ["Routes"]}, {"headings": ["Routes", "Winter"]}]
+    assert sections["PPTX"] == [{"slide": 1}, {"slide": 2}, {"slide": 3}][: len(sections["PPTX"])]
+    assert [each.get("attachment") for each in sections["mail"]][-2:] == ["fares.csv", "Inner"]
+    dates = {kind: own.metadata.get("date") for kind, own in documents.items()}
+    assert dates["mail"], dates["Markdown"] == ("2024-01-01", "2021-02-03")
+    assert (dates["ODT"], dates["EPUB"]) == ("2020-02-03", "1911")
+    assert documents["HTML"].metadata["title"] == "Ferry & Co"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        (
+            "<nav><a>menu</a><main>Text <p>more</main>",
+            "menu\n\nText\n\nmore",
+        ),  # no end tag: all would be lost
+        ("<p class=it's>Text</p> don't", "Text\n\ndon't"),
+        ("a < b and c > d <3 x", "a < b and c > d <3 x"),
+        ("yes <a href=x", "yes <a href=x"),
+        ("<p>Seen.<!-- no end <p>after", "Seen. after"),
+        ("<p>Caf&eacute; 5&nbsp;6 Do&shy;nau a<wbr>b", "Café 5 6 Donau ab"),
+        (
+            "<p hidden>a<p>b<ul><li hidden>c<ul><li>d</ul><li>e</ul><table><tr><td hidden>f<td>g</table>",
+            "b\n\ne\n\ng",
+        ),
+        ("<ul><li hidden>c</ul>d<nav>m<div>n</nav>o<math><mi>x</b><msup><mi>y<mn>2</math> p", "d\n\noxy2 p"),
+        ("<table><tr><td>a</div></td><td>b</p></td></tr></table></b>c", "a | b\n\nc"),
+        ("<table><tr><td><h1>Menu</h1><p>a<td><h2>Fares</h2><p>b</table>", "Menu\n\na\n\nFares\n\nb"),
+        ("<table><tr><td>L<td><table><tr><td>n<td>1<tr><td>m<td>2</table></table>", "L\n\nn | 1\nm | 2"),
+        (
+            "<table><tr><th colspan=2>Fares<th>Port<tr><td>1<td><td>O<tr><td>2</table>",
+            "Fares |  | Port\n1 |  | O\n2",
+        ),
+        ("<frameset><frame src=a><noframes>No frames.</noframes></frameset>", "No frames."),
+        ("<?xml version='1.0'?><head><script src='a'/></head><p/>Text<br/>end", "Text\nend"),
+        ("<body style='display:none'><p>Shown by a script.", "Shown by a script."),
+    ],
+)
+def test_html_as_it_is_found(markup: str, text: str, tmp_path: Path) -> None:
+    assert read(tmp_path, "a.html", markup).text == text
+
+
+WORDS = (
+    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{}</w:body>'
+    "</w:document>"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cdata.html", "<html>text" + "<![CDATA[" * 200_000),
+        ("tags.html", "<html>text" + "<a " * 500_000 + 'x=">"'),
+        ("quotes.html", "<html>text" + '<a =">"' * 300_000),
+        ("divs.html", "<html>" + "<div>" * 200_000 + "text"),
+        ("tables.html", "<html>text" + "<table><td>" * 400_000 + "<div>" * 700_000),
+        ("to.eml", "Subject: text\nTo: " + "a@b.c, " * 80_000 + "\n\nbody"),
+        ("type.eml", "Subject: text\nContent-Type: text/plain" + "; a=b" * 100_000 + "\n\nbody"),
+        (
+            "paragraphs.docx",
+            zipped(**{"word/document.xml": WORDS.format("<w:p><w:r><w:t>text</w:t></w:r></w:p>" * 50_000)}),
+        ),
+        ("list.md", "text\n\n" + "- " * 500_000 + "\n"),
+    ],
+)
+def test_hostile_files_are_read_in_time_that_grows_with_their_size(
+    name: str, content: str | bytes, tmp_path: Path
+) -> None:
+    assert "text" in read(tmp_path, name, content).text
+
+
+def test_of_alternatives_the_one_that_says_something_is_read(tmp_path: Path) -> None:
+    plain = "--b\nContent-Type: text/plain\n\nSee HTML.\n"
+    page = "--b\nContent-Type: text/html; charset=x-odd\n\n<p>The whole letter is café here.\n--b--"
+    mail = f"Content-Type: multipart/alternative; boundary=b\n\n{plain}{page}"
+    assert read(tmp_path, "a.eml", mail.encode("latin-1")).text == "The whole letter is café here."
+
+
+@pytest.mark.parametrize(
+    "front", ["\nThe grant was renewed in 1911.\n", "Only prose.\nMore of it.", "- a\n- b"]
+)
+def test_text_between_two_rules_is_no_front_matter(front: str, tmp_path: Path) -> None:
+    document = read(tmp_path, "a.md", f"---\n{front}\n---\n\nThe rest.\n")
+    assert document.text == f"---\n{front}\n---\n\nThe rest."
