@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
+from tests.golden import cases
 from tests.test_files import Read, read_here
 
 
@@ -20,46 +21,7 @@ def csv_texts(folder: Path, text: str, name: str = "t.csv") -> list[str]:
 
 @pytest.mark.parametrize(
     ("text", "rows"),
-    [
-        ("port,fare\nSoll,12\n", ["port: Soll; fare: 12."]),
-        ("id,name,name\n1,Ann,Archer\n", ["id: 1; name: Ann; name 2: Archer."]),
-        ("port,fare\nSoll,9,extra\n", ["port: Soll; fare: 9; column 3: extra."]),
-        ("port,,fare\nSoll,x,9\n", ["port: Soll; column 2: x; fare: 9."]),
-        ("sep=;\nport;fare\nSoll;12,5\n", ["port: Soll; fare: 12,5."]),
-        ("port;fare\nSoll;12,5\nVell;3,1\n", ["port: Soll; fare: 12,5.", "port: Vell; fare: 3,1."]),
-        ("port|fare\nSoll|9\n", ["port: Soll; fare: 9."]),
-        ("port\tfare\nSoll, old\t9\n", ["port: Soll, old; fare: 9."]),
-        ("Fares of 1902\n\nport,fare\nSoll,9\n", ["Fares of 1902", "port: Soll; fare: 9."]),
-        ("Fares of 1902,,\nport,fare,note\nSoll,9,\n", ["Fares of 1902", "port: Soll; fare: 9."]),
-        (
-            "Fares,of 1902,\n,,\na,b,c\nx,1,2\ny,3,4\n",
-            ["Fares of 1902", "a: x; b: 1; c: 2.", "a: y; b: 3; c: 4."],
-        ),
-        ('port,"winter\nfare",note\nSoll,9,"two\nlines"\n', ["port: Soll; winter fare: 9; note: two lines."]),
-        (
-            "port,remarks\nSt. Peter,Closed. Ask Mr. Vik.\n",
-            ["port: St. Peter; remarks: Closed. Ask Mr. Vik."],
-        ),
-        ("port,1901,1902\nSoll,7,9\n", ["port: Soll; 1901: 7; 1902: 9."]),
-        (
-            "1,Ann,12\n2,Bob,13\n",
-            ["column 1: 1; column 2: Ann; column 3: 12.", "column 1: 2; column 2: Bob; column 3: 13."],
-        ),
-        (
-            "port,fares,,notes\n,winter,summer,\nSoll,7,9,x\nVell,3,4,\n",
-            [
-                "port: Soll; fares winter: 7; fares summer: 9; notes: x.",
-                "port: Vell; fares winter: 3; fares summer: 4.",
-            ],
-        ),
-        (
-            "port,keeper,\nSoll,Mara,closed\nVell,Olaf,\n",
-            ["port: Soll; keeper: Mara; column 3: closed.", "port: Vell; keeper: Olaf."],
-        ),
-        ("port,fare\nSoll,7\n\nTotal,7\n", ["port: Soll; fare: 7.", "port: Total; fare: 7."]),
-        ("id,text\n7,The ferry leaves. It returns.\n", ["The ferry leaves. It returns."]),
-        ("port,text\nSoll,The ferry leaves.\n", ["port: Soll; text: The ferry leaves."]),
-    ],
+    cases(__file__, "a row is one statement"),
 )
 def test_a_row_is_one_statement(tmp_path: Path, text: str, rows: list[str]) -> None:
     assert csv_texts(tmp_path, text) == rows

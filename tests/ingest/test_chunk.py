@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden import cases
 
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.text.sentences import sentences
@@ -44,27 +45,7 @@ TEXTS = st.lists(PARTS, max_size=60).map(" ".join) | st.text(max_size=300)
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        ("Wait... Then go.", ["Wait...", "Then go."]),
-        ("It is 3.14 m. Not 2.", ["It is 3.14 m.", "Not 2."]),
-        ("Dr. Venn met Mr. Pell at St. Orme. He left.", ["Dr. Venn met Mr. Pell at St. Orme.", "He left."]),
-        ("J. R. Pell sailed. U.S. Navy ships came.", ["J. R. Pell sailed.", "U.S. Navy ships came."]),
-        ("See fig. 3 and no. 7. It says no. Stop.", ["See fig. 3 and no. 7.", "It says no.", "Stop."]),
-        ("At 6 p.m. she left, e.g. Monday.", ["At 6 p.m. she left, e.g. Monday."]),
-        ('"Stop!" he said. "Why?" She left.', ['"Stop!" he said.', '"Why?"', "She left."]),
-        ("Visit www.example.org today. Now.", ["Visit www.example.org today.", "Now."]),
-        ("A Title\nThe text begins here. It ends.", ["A Title", "The text begins here.", "It ends."]),
-        ("1. Boil the kelp.\n2. Add salt.", ["1. Boil the kelp.", "2. Add salt."]),
-        ("- first thing\n- second thing", ["- first thing", "- second thing"]),
-        ("the line is broken\nbut the sentence is not.", ["the line is broken\nbut the sentence is not."]),
-        ("one\r\n\r\ntwo", ["one", "two"]),
-        ("船晚了。「为什么？」他问！好。", ["船晚了。", "「为什么？」", "他问！", "好。"]),
-        ("أين المفتاح؟ لا أعلم۔ نعم.", ["أين المفتاح؟", "لا أعلم۔", "نعم."]),
-        ("नाव आई। वह गई॥ अंत", ["नाव आई।", "वह गई॥", "अंत"]),
-        ("  \n\n ", []),
-        ("", []),
-    ],
+    cases(__file__, "sentences"),
 )
 def test_sentences(text, expected):
     assert sentence_texts(text) == expected

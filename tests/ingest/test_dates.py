@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.golden import cases
 
 from stratagraph.ingest.extraction.by_model import to_extraction
 from stratagraph.ingest.extraction.parsing import parse_extraction
@@ -13,25 +14,7 @@ from stratagraph.ingest.names.spelling import iso_date
 
 @pytest.mark.parametrize(
     ("written", "iso"),
-    [
-        ("2024-09", "2024-09"),
-        ("2024/9/5", "2024-09-05"),
-        ("September 2024", "2024-09"),
-        ("Sept. 2024", "2024-09"),
-        ("september of 2024", "2024-09"),
-        ("15 September 2024", "2024-09-15"),
-        ("the 1st of May, 1912", "1912-05-01"),
-        ("May 3rd,  1912", "1912-05-03"),
-        ("Feb 30, 2024", None),
-        ("2024-13", None),
-        ("05/06/2024", None),
-        ("2024", None),
-        ("May", None),
-        ("Mayor 2024", None),
-        ("In May 1912", None),
-        ("May 1912 Treaty", None),
-        ("", None),
-    ],
+    cases(__file__, "dates by their numbers"),
 )
 def test_dates_by_their_numbers(written: str, iso: str | None) -> None:
     assert iso_date(written) == iso

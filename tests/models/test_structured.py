@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from stratagraph.errors import ParseFailed
 from stratagraph.models.structured import json_as, plain_text, read_json
+from tests.golden import cases
 
 
 class Entity(BaseModel):
@@ -35,22 +36,7 @@ report = json_as(Report)
 
 @pytest.mark.parametrize(
     ("answer", "text"),
-    [
-        ("  A summary.\n", "A summary."),
-        ("```\nA summary.\n```", "A summary."),
-        ("```text\nLine one\nLine two\n```", "Line one\nLine two"),
-        ('"A summary."', "A summary."),
-        ("“A summary.”", "A summary."),
-        ('"One" and "two"', '"One" and "two"'),
-        ("<think>Let me see.\n\nHm.</think>\nA summary.", "A summary."),
-        ("Let me see.</think>A summary.", "A summary."),
-        ("A summary.<think>Well", "A summary."),
-        ("<THINK>x</think><reasoning>y</reasoning>A summary.", "A summary."),
-        ("Use ```code``` here.", "Use ```code``` here."),
-        ("I cannot help thinking that the captain knew.", "I cannot help thinking that the captain knew."),
-        ("Sorry tales of the sea.", "Sorry tales of the sea."),
-        ("Ich kann das zusammenfassen.", "Ich kann das zusammenfassen."),
-    ],
+    cases(__file__, "plain text"),
 )
 def test_plain_text(answer: str, text: str) -> None:
     assert plain_text(answer) == text
@@ -66,14 +52,7 @@ def test_nothing_is_no_text(answer: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "I'm sorry, but I can't help with that request.",
-        "I’m sorry, I cannot assist with that.",
-        "As an AI language model, I am unable to summarise this.",
-        "I can't assist with that.",
-        "I am not able to provide a summary of this content.",
-        "Unfortunately, I won't be able to do this.",
-    ],
+    cases(__file__, "a refusal is no text"),
 )
 def test_a_refusal_is_no_text(answer: str) -> None:
     with pytest.raises(ParseFailed, match="declines"):
@@ -87,20 +66,7 @@ def test_a_long_text_may_begin_like_a_refusal() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        '{"name": "Ada", "kind": "person"}',
-        'Here it is:\n```json\n{"name": "Ada", "kind": "person"}\n```\nI hope this helps!',
-        'Sure! {"name": "Ada", "kind": "person"} as you asked.',
-        "{'name': 'Ada', 'kind': 'person',}",
-        '{"name": "Ada", "kind": "person"',
-        '[{"name": "Ada", "kind": "person"}]',
-        '{"entity": {"name": "Ada", "kind": "person"}}',
-        '{"Name": "Ada", "KIND": "person", "note": null, "aliases": null}',
-        '<think>{"name": "wrong"}</think>{"name": "Ada", "kind": "person"}',
-        'By [1] and [Data: 3]: {"name": "Ada", "kind": "person"}',
-        '{name: "Ada", kind: "person"} // done',
-        '{"name": "Ada", "kind": "person", "aliases": []}',
-    ],
+    cases(__file__, "json is found and put right"),
 )
 def test_json_is_found_and_put_right(answer: str) -> None:
     found = entity(answer)
@@ -109,14 +75,7 @@ def test_json_is_found_and_put_right(answer: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        '{"entities": [{"name": "A"}, {"name": "B"}]}',
-        '[{"name": "A"}, {"name": "B"}]',
-        '```json\n[{"name": "A"}, {"name": "B"}]\n```',
-        '{"Entities": [{"name": "A"}, {"name": "B"}]}',
-        '{"entities": [{"name": "A"}, {"name": "B"}, {"kind": "pers',
-        '{"result": {"entities": [{"name": "A"}, {"name": "B"}]}}',
-    ],
+    cases(__file__, "lists"),
 )
 def test_lists(answer: str) -> None:
     assert [each.name for each in entities(answer).entities] == ["A", "B"]
@@ -134,20 +93,7 @@ def test_an_object_where_a_list_was_asked() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [
-        ("{}", "title: Field required"),
-        ("[]", "JSON"),
-        ("[{}]", "title: Field required"),
-        ('{"title": "A"}', "rating: Field required"),
-        ('{"title": "A", "rating": "high"}', "rating: .*number"),
-        ('{"title": null, "rating": 1}', "title"),
-        ("No JSON here {at all}", "JSON"),
-        ("", "empty"),
-        ("I'm sorry, but I can't help with that.", "declines"),
-        ("just prose", "no JSON"),
-        ('"title"', "no JSON"),
-        ("[[[[[[", "JSON"),
-    ],
+    cases(__file__, "what does not fit is refused with a reason"),
 )
 def test_what_does_not_fit_is_refused_with_a_reason(answer: str, reason: str) -> None:
     with pytest.raises(ParseFailed, match=reason):
@@ -201,14 +147,7 @@ class Scored(BaseModel):
 
 @pytest.mark.parametrize(
     ("written", "score"),
-    [
-        ('"80/100"', 80),
-        ('"8 out of 10"', 80),
-        ('"90%"', 90),
-        ('"about 7.5"', 7.5),
-        ('" 12 points"', 12),
-        ("3", 3),
-    ],
+    cases(__file__, "numbers as models write them"),
 )
 def test_numbers_as_models_write_them(written: str, score: float) -> None:
     assert json_as(Scored)(f'{{"score": {written}, "rating": "4/5", "count": "3"}}').score == score

@@ -7,6 +7,7 @@ import sys
 import warnings
 
 import pytest
+from tests.golden import cases
 
 import stratagraph as sg
 from stratagraph.errors import MissingVocabulary
@@ -35,18 +36,7 @@ def vocabulary_file(folder, name):
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [
-        ("", 0),
-        ("   \t ", 0),
-        ("ferry", 1),
-        ("The ferry is late.", 5),
-        ("lighthousekeeper", 3),
-        ("1871", 2),
-        ("渡船晚了", 4),
-        ("🙂🙂", 2),
-        ("one\n\n  two", 3),
-        ("snake_case", 3),
-    ],
+    cases(__file__, "the estimate counts by its documented rule"),
 )
 def test_the_estimate_counts_by_its_documented_rule(text, count):
     assert Estimate()(text) == count

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from tests.golden import cases
 
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction.by_model import MOST_ENTITIES, to_extraction
@@ -146,14 +147,7 @@ def test_nothing_of_an_entity_beyond_the_limit_is_kept() -> None:
 
 @pytest.mark.parametrize(
     ("relation", "unit"),
-    [
-        ({"source": "Ada", "description": "Ada taught Bo and Cy."}, "Ada taught Bo and Cy."),
-        ({"source": "Ada", "description": "liked Boats"}, "Ada liked Boats"),
-        ({"target": "Ada", "description": "taught by Bo"}, "taught by Bo Ada"),
-        ({"source": "Ada", "target": "ada", "description": "Ada knew Bo."}, "Ada knew Bo."),
-        ({"source": "Ada"}, None),
-        ({"source": "Ada", "target": "Ada"}, None),
-    ],
+    cases(__file__, "a relation with one end is a unit"),
 )
 def test_a_relation_with_one_end_is_a_unit(relation: dict[str, str], unit: str | None) -> None:
     found, notes = read({"entities": ["Ada", "Bo", "Bo Lind", "Cy"], "relations": [relation]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden import cases
 
 from stratagraph.ingest.extraction.by_rules import extract, question_entities
 from stratagraph.ingest.extraction.candidates import select_terms, settle
@@ -31,64 +32,7 @@ def corpus_names(*texts: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("sentence", "expected"),
-    [
-        ("He studied at the University of Copenhagen.", ["University of Copenhagen"]),
-        ("We visited Paris, London and Rome.", ["Paris", "London", "Rome"]),
-        ("Paris/London is a route.", ["Paris", "London"]),
-        (
-            "It was founded by Ludwig van Beethoven and Simone de Beauvoir.",
-            ["Ludwig van Beethoven", "Simone de Beauvoir"],
-        ),
-        ("Then J. R. R. Tolkien met George T. Solomon.", ["J. R. R. Tolkien", "George T. Solomon"]),
-        ("A letter by O'Brien to d'Artagnan.", ["O'Brien", "d'Artagnan"]),
-        ("It is in the Department of Trade and Industry.", ["Department of Trade and Industry"]),
-        ("See the International Council for Small Business.", ["International Council for Small Business"]),
-        ("He met Prime Minister Tony Blair.", ["Tony Blair"]),
-        ("The Securities and Exchange Commission sued.", ["Securities and Exchange Commission"]),
-        # another name begins behind the article
-        ("On Monday the European Commission fined Google.", ["European Commission", "Google"]),
-        ("On 6 April the Committee of Public Safety was created.", ["Committee of Public Safety"]),
-        ("Later in October the Commission wrote.", ["Commission"]),
-        ("After Waterloo the Duke of Wellington went home.", ["Waterloo", "Duke of Wellington"]),
-        ("In Paris the Louvre opened.", ["Paris", "Louvre"]),
-        ("In the Bay of Biscay the Bismarck sank.", ["Bay of Biscay", "Bismarck"]),
-        ("In the United States the Watch Tower Society won.", ["United States", "Watch Tower Society"]),
-        ("They awarded King the Congressional Gold Medal.", ["King", "Congressional Gold Medal"]),
-        ("According to Reuters the White House declined.", ["Reuters", "White House"]),
-        ("Because of Brexit the Bank of England cut rates.", ["Brexit", "Bank of England"]),
-        ("Passing the Online Safety Act was difficult.", ["Online Safety Act"]),
-        ("The minister met Bashar al-Assad in St. Louis.", ["Bashar al-Assad", "St. Louis"]),
-        ("He works for Wiley-Blackwell and AT&T with an iPhone.", ["Wiley-Blackwell", "AT&T", "iPhone"]),
-        ("This is Scrooge's nephew.", ["Scrooge"]),
-        ("They like Schindler's List.", ["Schindler's List", "Schindler"]),
-        ("We met Britain's Foreign Secretary.", ["Britain", "Foreign Secretary"]),
-        ("We saw Pride and Prejudice there.", ["Pride", "Prejudice"]),
-        ('We saw "Pride and Prejudice" there.', ["Pride and Prejudice"]),
-        ("We saw “The Lord of the Rings,” twice.", ["The Lord of the Rings"]),
-        ("It began at the 2000 Summer Olympics.", ["2000 Summer Olympics"]),
-        ("The crew of Apollo 11 landed.", ["Apollo 11"]),
-        ("It happened when President Nelson Mandela spoke.", ["Nelson Mandela"]),
-        ("Émile Zola und Łukasz Ćwik met Юрий Гагарин.", ["Émile Zola", "Łukasz Ćwik", "Юрий Гагарин"]),
-        ("We use C++ and C# here.", ["C++", "C#"]),
-        (
-            "All of them had gone to live in the wide and empty land of New\nSouth Wales by then.",
-            ["New South Wales"],
-        ),
-        ("Italy became a republic. The Star was sold. In Rome it rained.", ["Italy", "Star", "Rome"]),
-        ("In 1998 Bill Clinton spoke.", ["Bill Clinton"]),
-        ("He saw the 1998 World Cup.", ["1998 World Cup"]),
-        ("It is a 1998 American Western film.", ["American Western"]),
-        ("In July 2013 Tuvalu signed.", ["Tuvalu"]),
-        # the article belongs to the name
-        ("After Alexander the Great died, they fought.", ["Alexander the Great"]),
-        ("In Winnie the Pooh, a bear eats honey.", ["Winnie the Pooh"]),
-        ("In Dave the Diver you fish.", ["Dave the Diver"]),
-        ("With Thomas the Tank Engine she sold toys.", ["Thomas the Tank Engine"]),
-        ("According to Pliny the Elder it rained.", ["Pliny the Elder"]),
-        ("He saw Across the Spider-Verse twice.", ["Across the Spider-Verse"]),
-        ("He was the eldest son of Ferdinand I the Great.", ["Ferdinand I the Great"]),
-        ("In May she left Bank of the West.", ["Bank of the West"]),
-    ],
+    cases(__file__, "capitalised spans"),
 )
 def test_capitalised_spans(sentence: str, expected: list[str]) -> None:
     assert names(sentence) == expected
@@ -96,18 +40,7 @@ def test_capitalised_spans(sentence: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "sentence",
-    [
-        "However, nothing happened.",
-        "The end is near.",
-        "Launched in secret, it failed.",
-        "Additionally, they left.",
-        "Sunshine is rare there because sunshine needs a clear sky.",
-        "In May he left on Monday.",
-        "I'd go. That's it. Don't.",
-        "“Yes,” he said. “No!”",
-        "1. Then 2. There.",
-        "X",
-    ],
+    cases(__file__, "a capital that only begins a sentence names nothing"),
 )
 def test_a_capital_that_only_begins_a_sentence_names_nothing(sentence: str) -> None:
     assert names(sentence) == []
@@ -143,20 +76,7 @@ def test_dates_are_told_by_units_and_are_no_entities() -> None:
 
 @pytest.mark.parametrize(
     ("text", "title", "begins"),
-    [
-        ("Person-centered therapy\nA form of psychotherapy.", "", ["Person-centered therapy"]),
-        ("# The Star\n\nIt shines.", "", ["The Star"]),
-        ("It was the best of times,\nit was the worst of times.", "", []),
-        ("This is a sentence.\nAnd another.", "", []),
-        (
-            "Forbidden Ground (2013 film)\nA war film.",
-            "",
-            ["Forbidden Ground", "Forbidden Ground (2013 film)"],
-        ),
-        ("It shines.", "The Star", ["The Star"]),
-        ("The Star\nIt shines.", "The Star", ["The Star"]),
-        ("Another line\nIt shines.", "The Star", ["The Star"]),
-    ],
+    cases(__file__, "a title is a name with and without its qualifier"),
 )
 def test_a_title_is_a_name_with_and_without_its_qualifier(text: str, title: str, begins: list[str]) -> None:
     assert names(text, title=title)[: max(1, len(begins))] == begins
@@ -261,35 +181,10 @@ def test_a_text_without_names_is_still_units() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        (
-            "北京大学位于北京市海淀区，是中国著名的大学。1898年，京师大学堂成立。"
-            "鲁迅曾在北京大学任教，著有《狂人日记》。鲁迅是中国现代文学的奠基人。",
-            {"北京大学", "鲁迅", "中国", "狂人日记"},
-        ),
-        (
-            "夏目漱石は小説家である。代表作は『吾輩は猫である』。夏目漱石はロンドンに留学した。",
-            {"夏目漱石", "吾輩は猫である", "ロンドン"},
-        ),
-        ("서울은 수도이다. 서울에는 경복궁이 있다. 경복궁은 궁궐이다.", {"서울", "경복궁"}),
-        (
-            "القاهرة هي عاصمة مصر. تقع القاهرة على نهر النيل في مصر. يعد نهر النيل طويلا.",
-            {"القاهرة", "مصر", "نهر النيل"},
-        ),
-        ("ירושלים היא בירת ישראל. העיר ירושלים נמצאת בהרי יהודה. ישראל היא מדינה.", {"ירושלים", "ישראל"}),
-        (
-            "महात्मा गांधी का जन्म पोरबंदर में हुआ था। महात्मा गांधी भारत के नेता थे। भारत स्वतंत्र हुआ।",
-            {"महात्मा गांधी", "भारत"},
-        ),
-        (
-            "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย กรุงเทพมหานครมีประชากรมาก ประเทศไทยอยู่ในเอเชีย",
-            {"กรุงเทพมหานคร", "ประเทศไทย"},
-        ),
-        ("万维网由 Tim Berners-Lee 发明。", {"Tim Berners-Lee"}),
-    ],
+    cases(__file__, "other writing"),
 )
 def test_other_writing(text: str, expected: set[str]) -> None:
-    assert expected <= set(names(text))
+    assert set(expected) <= set(names(text))
     assert "1898年" not in names(text)  # a date is told by the unit
 
 
@@ -298,25 +193,10 @@ def test_other_writing(text: str, expected: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("question", "expected"),
-    [
-        ("Who was the first president of Kenya?", ("Kenya",)),
-        (
-            "Are Christopher Nolan and Sathish Kalathil both directors?",
-            ("Christopher Nolan", "Sathish Kalathil"),
-        ),
-        ('Which director of "The Star" was born in 1950?', ("The Star", "1950")),
-        ("In which city was J. K. Rowling born?", ("J. K. Rowling",)),
-        (
-            "Which film is older, Payment On Demand or My Cousin From Warsaw?",
-            ("Payment On Demand", "My Cousin From Warsaw"),
-        ),
-        ("what is it?", ()),
-        ("", ()),
-        ("北京大学的校长是谁？", ("北京大学", "校长")),
-    ],
+    cases(__file__, "names in a question"),
 )
 def test_names_in_a_question(question: str, expected: tuple[str, ...]) -> None:
-    assert question_entities(question) == expected
+    assert question_entities(question) == tuple(expected)
 
 
 def test_terms_are_phrases_that_stand_where_things_are_named() -> None:
@@ -386,24 +266,10 @@ def test_a_title_is_a_name_if_it_does_not_say_something(title: str, named: bool)
 
 @pytest.mark.parametrize(
     ("texts", "expected"),
-    [
-        # a surname under a form of address is who is the only one of that name
-        (["The prize went to Miss Maud Tarrant.", "We heard Miss Tarrant speak."], {"Miss Maud Tarrant"}),
-        (
-            ["We met Miss Ada Thrale and then Miss Dora Thrale.", "We heard Miss Thrale speak."],
-            {"Miss Ada Thrale", "Miss Dora Thrale", "Miss Thrale"},
-        ),
-        # a person is one with and without a form of address
-        (["He met Miss Lettice Dunmore.", "He met Lettice Dunmore."], {"Lettice Dunmore"}),
-        (["He saw Miss Universe 2010."], {"Miss Universe 2010"}),
-        # who writes is no part of a name
-        (["To my nephew Caspar I leave the house, and I mean it."], {"Caspar"}),
-        (["He served Elizabeth I until his death."], {"Elizabeth I"}),
-        (["Perrow.\n\nDearest Ada, it is over."], {"Ada"}),
-    ],
+    cases(__file__, "persons of a corpus"),
 )
 def test_persons_of_a_corpus(texts: list[str], expected: set[str]) -> None:
-    assert corpus_names(*texts) == expected
+    assert corpus_names(*texts) == set(expected)
 
 
 # ---- any text
@@ -477,18 +343,7 @@ def test_code_and_marks_of_documentation_name_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        # a passage may begin and end inside of code
-        (
-            "Fish.Bones = Salt\n```\nMarlin is a library.\n\n~~~python\nimport Pepper from Salt\n",
-            {"Marlin"},
-        ),
-        # quotation marks of TeX are no code
-        (
-            "He sang ``Cool Rain'' and ``Blue (Remix)'' before Ada Brook left. Then Bo Reed stayed.",
-            {"Cool Rain", "Blue", "Remix", "Ada Brook", "Bo Reed"},
-        ),
-    ],
+    cases(__file__, "code is told from prose"),
 )
 def test_code_is_told_from_prose(text: str, expected: set[str]) -> None:
-    assert set(names(text)) == expected
+    assert set(names(text)) == set(expected)

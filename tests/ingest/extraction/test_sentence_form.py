@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.golden import cases
 
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
@@ -260,18 +261,7 @@ def test_numbers_that_are_wrong_lose_only_themselves() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        {"sentences": ["1|Ada|Bo", "2|Ada"], "types": ["person|Ada|Bo"]},
-        {"sentences": {"1": "Ada|Bo", "2": "Ada"}, "types": {"person": "Ada|Bo"}},
-        {"sentences": {"1": ["Ada", "Bo"], "2": ["Ada"]}, "types": {"person": ["Ada", "Bo"]}},
-        {"answer": {"sentences": ["1: Ada|Bo", "2. Ada"], "types": ["person: Ada|Bo"]}},
-        {
-            "sentences": [[1, "Ada", "Bo"], [2, ["Ada"]]],
-            "types": [{"type": "person", "names": ["Ada", "Bo"]}],
-        },
-        {"sentences": ["1,2|Ada", "1 Bo"], "types": [["person", "Ada", "Bo"]]},
-        '```json\n{"sentences":["1|Ada|Bo","2|Ada"],"types":["person|Ada|Bo"',
-    ],
+    cases(__file__, "what a careful reader understands is understood"),
 )
 def test_what_a_careful_reader_understands_is_understood(answer: object) -> None:
     found = parse_named_sentences(answer if isinstance(answer, str) else json.dumps(answer))

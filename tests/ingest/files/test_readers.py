@@ -1,7 +1,7 @@
 """What readers keep and leave out, kind by kind, as the table in `docs/how-to/files.md` says.
 
-`golden/` has a file of each kind, those that are archives as folders of their parts, and in `claims.json` what of it
-must be in the text and what must not, under the words of the table.
+`golden/` has a file of each kind, archives as folders of their parts, and in `claims.json` what of it must be in the
+text and what must not, under the words of the table.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.golden import cases
 from tests.test_files import pdf
 
 import stratagraph as sg
@@ -28,7 +29,7 @@ NAMES = {
     "Markdown": "a.md",
     "reStructuredText": "a.rst",
     "mail": "a.eml",
-    "notebook": "a.ipynb",
+    "notebook": "a.ipynb.json",
 }
 
 
@@ -88,7 +89,7 @@ def golden(kind: str, folder: Path) -> sg.Document:
         return read(folder, "a.pptx", slides())
     path = GOLDEN / NAMES[kind]
     if path.is_file():
-        return read(folder, path.name, path.read_bytes())
+        return read(folder, path.name.removesuffix(".json"), path.read_bytes())
     parts = {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
     return read(
         folder, path.name, zipped(**dict(sorted(parts.items(), key=lambda part: part[0] != "mimetype")))
@@ -136,32 +137,7 @@ def test_sections_and_dates_are_those_of_the_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("markup", "text"),
-    [
-        (
-            "<nav><a>menu</a><main>Text <p>more</main>",
-            "menu\n\nText\n\nmore",
-        ),  # no end tag: all would be lost
-        ("<p class=it's>Text</p> don't", "Text\n\ndon't"),
-        ("a < b and c > d <3 x", "a < b and c > d <3 x"),
-        ("yes <a href=x", "yes <a href=x"),
-        ("<p>Seen.<!-- no end <p>after", "Seen. after"),
-        ("<p>Caf&eacute; 5&nbsp;6 Do&shy;nau a<wbr>b", "Café 5 6 Donau ab"),
-        (
-            "<p hidden>a<p>b<ul><li hidden>c<ul><li>d</ul><li>e</ul><table><tr><td hidden>f<td>g</table>",
-            "b\n\ne\n\ng",
-        ),
-        ("<ul><li hidden>c</ul>d<nav>m<div>n</nav>o<math><mi>x</b><msup><mi>y<mn>2</math> p", "d\n\noxy2 p"),
-        ("<table><tr><td>a</div></td><td>b</p></td></tr></table></b>c", "a | b\n\nc"),
-        ("<table><tr><td><h1>Menu</h1><p>a<td><h2>Fares</h2><p>b</table>", "Menu\n\na\n\nFares\n\nb"),
-        ("<table><tr><td>L<td><table><tr><td>n<td>1<tr><td>m<td>2</table></table>", "L\n\nn | 1\nm | 2"),
-        (
-            "<table><tr><th colspan=2>Fares<th>Port<tr><td>1<td><td>O<tr><td>2</table>",
-            "Fares |  | Port\n1 |  | O\n2",
-        ),
-        ("<frameset><frame src=a><noframes>No frames.</noframes></frameset>", "No frames."),
-        ("<?xml version='1.0'?><head><script src='a'/></head><p/>Text<br/>end", "Text\nend"),
-        ("<body style='display:none'><p>Shown by a script.", "Shown by a script."),
-    ],
+    cases(__file__, "html as it is found"),
 )
 def test_html_as_it_is_found(markup: str, text: str, tmp_path: Path) -> None:
     assert read(tmp_path, "a.html", markup).text == text

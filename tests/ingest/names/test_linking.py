@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.golden import cases
 
 import stratagraph as sg
 from stratagraph.ingest.names.index import NameIndex
@@ -61,25 +62,7 @@ def test_words_of_grammar_are_names_where_they_are_written_so(question: str, nam
 
 @pytest.mark.parametrize(
     ("names", "question", "named", "contained"),
-    [
-        (
-            ["president", "first", "Kenya", "Jomo Kenyatta", "Republic of Kenya"],
-            "Who was the first president of Kenya?",
-            [2],
-            [0, 1],
-        ),
-        # the longest of nested names
-        (["York", "New York City", "City", "New York"], "Who is the mayor of New York City?", [1], []),
-        # titles with small words and commas
-        (["Oh Billy, Behave", "Behave"], "Who directed the film Oh Billy, Behave?", [0], []),
-        (
-            ["Molokai: The Story of Father Damien"],
-            "When was Molokai: The Story Of Father Damien made?",
-            [0],
-            [],
-        ),
-        (["The Star"], "who wrote the star?", [], [0]),
-    ],
+    cases(__file__, "a question names what it writes as a name"),
 )
 def test_a_question_names_what_it_writes_as_a_name(
     names: list[str], question: str, named: list[int], contained: list[int]
