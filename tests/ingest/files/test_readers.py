@@ -1,7 +1,7 @@
 """What readers keep and leave out, kind by kind, as the table in `docs/how-to/files.md` says.
 
-`golden/` has a file of each kind, archives as folders of their parts, and in `claims.json` what of it must be in
-the text and what must not, under the words of the table.
+`golden/` has a file of each kind, archives as folders of their parts, and in `claims.json` what of it must be
+in the text and what must not, under the words of the table.
 """
 
 from __future__ import annotations
