@@ -154,3 +154,37 @@ def test_what_is_ordered_first_decides_nothing(index: sg.Index, monkeypatch: pyt
     for expected, found in zip(whole, (passage_walk(index).rank(*each) for each in asked), strict=True):
         assert found.rows.tolist() == expected.rows.tolist()
         assert found.scores == pytest.approx(expected.scores)
+
+
+@pytest.mark.parametrize(
+    ("question", "searched"),
+    [
+        ("How did women shape the life of the Hathe Islands?", "How did women shape the life of the"),
+        ("How did women shape the life of the islands?", "How did women shape the life of the"),
+        ("What are the Hathe Islands?", "What are the Hathe Islands?"),  # no other words would be left
+        (
+            "How did Marta Lind shape the life of the islands?",
+            "How did Marta Lind shape the life of the islands?",
+        ),
+        ("How did bread and honey shape life?", "How did bread and honey shape life?"),
+    ],
+)
+def test_hub_words_are_left_out_of_a_question_about_a_theme(question: str, searched: str) -> None:
+    asked: list[str] = []
+
+    class Recording(HashingEmbedder):
+        def embed_query(self, text: str) -> Any:
+            asked.append(text)
+            return super().embed_query(text)
+
+    trades = ("honey", "bread", "salt", "boats", "bells", "wool", "glass", "nets")
+    documents = [
+        sg.Document(f"d{at}", f"On the Hathe Islands they make {trades[at % 8]} of kind {at}.")
+        for at in range(16)
+    ]
+    documents += [sg.Document("w", "Women kept the schools."), sg.Document("m", "Marta Lind led a choir.")]
+    documents += [sg.Document(f"o{at}", f"In town {at} much rain falls.") for at in range(8)]
+    with sg.build_index(documents, embedder=Recording(256), progress=False) as index:
+        retrieval = index.retrieve(question, k=3)
+    assert asked == [searched]
+    assert retrieval.query == question

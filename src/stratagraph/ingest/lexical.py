@@ -268,8 +268,8 @@ class LexicalIndex:
         chosen = rarest(counts)
         return self.scored(starts[chosen], counts[chosen], allowed)
 
-    def has(self, asked: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-        """Whether an admitted passage has a word of the same stem, shape (words,).
+    def frequencies(self, asked: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> Rows:
+        """How many admitted passages have a word of the same stem, shape (words,).
 
         Raises
         ------
@@ -277,15 +277,15 @@ class LexicalIndex:
             If the arrays are damaged where the words stand.
         """
         starts, counts = self.postings(term_keys(asked, self.language))
-        has: NDArray[np.bool_] = counts > 0
         if allowed is None:
-            return has
-        for place in np.flatnonzero(has).tolist():
+            return counts
+        frequencies = np.zeros(len(asked), np.int64)
+        for place in np.flatnonzero(counts).tolist():
             rows = self._all.rows[starts[place] : starts[place] + counts[place]]
             if rows.min() < 0 or rows.max() >= self.passages:
                 raise ValueError("the postings are damaged: a passage is out of bounds")
-            has[place] = allowed[rows].any()
-        return has
+            frequencies[place] = np.count_nonzero(allowed[rows])
+        return frequencies
 
     def scored(
         self,

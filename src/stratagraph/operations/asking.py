@@ -43,6 +43,7 @@ from stratagraph.types.records import Metadata, json_native
 from stratagraph.types.results import Answer, Finish, Guidance, Hit, Retrieval, Standalone
 
 TracedHits = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
+_NO_VECTOR: Vectors = np.zeros(0, np.float32)
 CANDIDATES = 4
 """Candidates that a reranker sees for each hit that is wanted."""
 
@@ -75,19 +76,20 @@ class Asking:
                         "decompose asks a chat model for the names in the question", "decompose"
                     )
                     entities = await decompose(text, self.gate)
-                vector = await self._vector(text)
-            question = Question(
-                text[:LONGEST],
-                vector,
-                arguments.k or DEFAULT_K,
-                method,
-                options,
-                arguments.where,
-                entities,
-                arguments.fill,
-                arguments.rank,
-                recency,
-            )
+                question = await self._embedded(
+                    Question(
+                        text[:LONGEST],
+                        _NO_VECTOR,
+                        arguments.k or DEFAULT_K,
+                        method,
+                        options,
+                        arguments.where,
+                        entities,
+                        arguments.fill,
+                        arguments.rank,
+                        recency,
+                    )
+                )
             guidance = None
             if arguments.guided:
                 hits, trace, guidance = await self._guided(question, arguments)
@@ -189,12 +191,8 @@ class Asking:
             return list(zip(hits, traces, strict=True))
 
         async def search(queries: Sequence[str]) -> Sequence[Found]:
-            vectors = await asyncio.gather(*map(self._vector, queries))
-            questions = [
-                replace(wide, text=query[:LONGEST], vector=vector, k=SHOWN)
-                for query, vector in zip(queries, vectors, strict=True)
-            ]
-            return await asyncio.gather(*map(searched, questions))
+            questions = [replace(wide, text=query[:LONGEST], entities=None, k=SHOWN) for query in queries]
+            return await asyncio.gather(*map(searched, await asyncio.gather(*map(self._embedded, questions))))
 
         first = await searched(wide)
         most = arguments.guided_steps or STEPS
@@ -227,6 +225,11 @@ class Asking:
         best = order[: question.k]
         return tuple(hits[at] for at in best), tuple({**traces[at], "reranked_from": at + 1} for at in best)
 
+    async def _embedded(self, question: Question) -> Question:
+        """The question with its vector, and without hub words if it asks for a theme."""
+        theme = await aside(self.reader.theme, question)
+        return replace(question, theme=theme, vector=await self._vector(theme or question.text))
+
     async def _vector(self, text: str) -> Vectors:
         """The vector of a question's beginning; a model would take minutes for a megabyte.
 
@@ -234,7 +237,6 @@ class Asking:
         """
         if not self.reader.snapshot.size:
             return np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
-        text = text[:LONGEST]
         vector = self.recent_vectors.get(text)
         if vector is None:
             vector = await self.gate.embed_query(text)

@@ -127,6 +127,11 @@ class Answering(ABC):
                 ranking = self._weighed(self._searcher(question.method).nodes(question), question)
             return self._hits.all_of(reader.read(ranking))
 
+    def theme(self, question: Question) -> str | None:
+        """What is searched for if a question, which needs no vector, is about a theme; else None."""
+        with self._naming_damage():
+            return self._walk.theme(question)
+
     def unknown(self, question: Question) -> tuple[tuple[str, ...], int]:
         """The words of a question that no admitted passage has, and how many words were looked for."""
         with self._naming_damage():
@@ -248,6 +253,7 @@ class Answering(ABC):
                 similar=self._similar(question, max(CONSIDERED, question.k)),
                 linked=self._walk.linked(question) if question.rank == "walk" else None,
                 rank=question.rank,
+                theme=question.theme,
             )
             return first(self._weighed(ranking, question), question.k)
 

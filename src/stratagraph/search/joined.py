@@ -90,12 +90,12 @@ class JoinedWords:
             scores.append(own.scores)
         return Scored(np.concatenate(rows), np.concatenate(scores))
 
-    def has(self, asked: Sequence[str], allowed: Mask | None = None) -> Mask:
-        """Whether an admitted passage of any index has a word, shape (words,)."""
-        has = np.zeros(len(asked), np.bool_)
+    def frequencies(self, asked: Sequence[str], allowed: Mask | None = None) -> Rows:
+        """How many admitted passages of all indexes have a word, shape (words,)."""
+        frequencies = np.zeros(len(asked), np.int64)
         for part, mask in admitted(self._parts, allowed):
-            has |= self._words[part].has(asked, mask)
-        return has
+            frequencies += self._words[part].frequencies(asked, mask)
+        return frequencies
 
 
 class JoinedNames(NameIndex):

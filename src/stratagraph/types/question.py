@@ -144,6 +144,9 @@ class Question:
         How newer passages and nodes are preferred; None ignores their dates.
     allowed
         What `where` admits; set by the reader.
+    theme
+        What is searched for by vectors and words if the question asks for a theme, which is `text` without
+        hub words (`search.walk.PassageWalk.theme`); None if it asks for facts.
     """
 
     text: str
@@ -157,6 +160,7 @@ class Question:
     rank: Rank = "walk"
     recency: Recency | None = None
     allowed: Allowed | None = None
+    theme: str | None = None
     _found: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -164,13 +168,14 @@ class Question:
         """Whether the walk's passages get a share; a method then leaves out its own passages."""
         return self.fill and not self.options.narrowed
 
-    def once(self, finder: object, name: str, find: Callable[[], T]) -> T:
+    def once(self, finder: object, name: str, find: Callable[[], T], *, by_text: bool = False) -> T:
         """Compute something once for this question and its copies with another `k`.
 
-        `find` may depend only on the text, vector, entities, options and filter. `finder` and `name` identify
-        what it finds.
+        `find` may depend only on the text, vector, entities, options and filter, and `by_text` on text and
+        entities alone. `finder` and `name` identify what it finds.
         """
-        inputs = self.vector, self.entities, self.options, self.recency, self.allowed
+        options = (self.vector, self.options, self.recency, self.allowed)
+        inputs = (self.entities, *(() if by_text else options))
         key = finder, name, self.text, *map(id, inputs)
         if key not in self._found:
             self._found[key] = find(), inputs  # kept alive, so that no other object gets their `id`

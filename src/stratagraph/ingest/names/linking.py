@@ -104,7 +104,7 @@ def link(question: str, index: NameIndex, entities: Sequence[str] | None = None)
 
 def linked_once(question: Question, index: NameIndex) -> Linked:
     """As `link`, once for a question."""
-    return question.once(index, "linked", lambda: link(question.text, index, question.entities))
+    return question.once(index, "linked", lambda: link(question.text, index, question.entities), by_text=True)
 
 
 def _stands_alone(span: Sequence[str], question: str) -> bool:
