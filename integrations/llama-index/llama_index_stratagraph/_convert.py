@@ -38,7 +38,7 @@ def document_id(node: BaseNode) -> str:
 
 
 def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
-    """Nodes as chunks by document, with their texts but not the metadata that LlamaIndex writes into them."""
+    """Nodes as chunks by document. The metadata that LlamaIndex embeds with a text is the chunk's prefix."""
     grouped: dict[str, list[BaseNode]] = {}
     for node in nodes:
         grouped.setdefault(document_id(node), []).append(node)
@@ -46,18 +46,26 @@ def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
     for document, group in grouped.items():
         for ordinal, node in enumerate(group):
             start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+            text = node.get_content(metadata_mode=MetadataMode.NONE)
             chunks.append(
                 Chunk(
-                    text=node.get_content(metadata_mode=MetadataMode.NONE),
+                    text=text,
                     document_id=document,
                     ordinal=ordinal,
                     start=-1 if start is None or end is None else start,
                     end=-1 if start is None or end is None else end,
                     metadata=callers_own(node.metadata),
                     ref=node.node_id,
+                    prefix=_prefix(node, text.strip()),
                 )
             )
     return chunks
+
+
+def _prefix(node: BaseNode, text: str) -> str:
+    """What the node's templates embed besides its text, above or below it; each with a blank line after it."""
+    above, _, below = node.get_content(metadata_mode=MetadataMode.EMBED).rpartition(text or "\0")
+    return "".join(f"{part}\n\n" for each in (above, below) if (part := each.strip()))
 
 
 def to_stored(chunk: Chunk) -> TextNode:

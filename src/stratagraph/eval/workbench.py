@@ -38,7 +38,7 @@ from stratagraph.store.journal import Journal
 from stratagraph.text import CountTokens
 from stratagraph.types.built import Built
 from stratagraph.types.protocols import Rows, Spans, VectorJournal, Vectors
-from stratagraph.types.records import Chunk, Extraction, Node, content_id
+from stratagraph.types.records import Chunk, Extraction, Node, chunk_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +308,12 @@ shared_graph = _sync.blocking(ashared_graph)
 
 def ids_of(chunks: Iterable[Chunk]) -> list[str]:
     """The ids that passages have in an index. A text repeated in its document has a new id each time."""
-    seen: Counter[tuple[str, str]] = Counter()
+    seen: Counter[str] = Counter()
     ids = []
     for chunk in chunks:
-        place = chunk.document_id, chunk.text
-        ids.append(content_id(*place, str(seen[place])))
-        seen[place] += 1
+        first = chunk_id(chunk, 0)
+        ids.append(chunk_id(chunk, seen[first]))
+        seen[first] += 1
     return ids
 
 
@@ -338,6 +338,9 @@ class _Corpus:
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         return [self._chunks[row].text for row in rows]
+
+    def searched_texts(self, rows: Sequence[int]) -> list[str]:
+        return [self._chunks[row].searched_text for row in rows]
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         return [replace(self._chunks[row], id=self._ids[row]) for row in rows]
@@ -420,7 +423,7 @@ class Workbench:
     @cached_property
     def vectors(self) -> Vectors:
         """Unit vectors of the passages, shape (passages, dimension)."""
-        return self.embedder.documents([chunk.text for chunk in self.chunks])
+        return self.embedder.documents([chunk.searched_text for chunk in self.chunks])
 
     @property
     def graph(self) -> SharedGraph:

@@ -53,6 +53,7 @@ def _chunks(index: Index) -> Iterator[Record]:
                 "end": chunk.end,
                 "ref": chunk.ref,
                 "text": chunk.text,
+                "prefix": chunk.prefix,
                 "metadata": dict(chunk.metadata),
                 "extraction": asdict(extraction),
             }
@@ -108,7 +109,7 @@ def write_jsonl(index: Index, path: Path, methods: Sequence[str]) -> None:
 _ROWS = 4096
 _COLUMNS = {
     "document": "id metadata",
-    "chunk": "id document ordinal start end ref text metadata extraction",
+    "chunk": "id document ordinal start end ref text prefix metadata extraction",
     "entity": "id name type description sources documents",
     "relation": "id source target text weight sources documents types opposite_types",
     "unit": "id text entities sources documents",

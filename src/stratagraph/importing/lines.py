@@ -89,8 +89,8 @@ def json_value(path: Path) -> Any:
 def read_extraction(path: str | os.PathLike[str]) -> Imported:
     """Read the chunks of an exported index and their extractions.
 
-    An index built from these has the same graph. Chunks keep text, place, `ref` and metadata (with that of
-    their document); extractions are by chunk id. Derived records of the file are not read.
+    An index built from these has the same graph. Chunks keep text, prefix, place, `ref` and metadata (with
+    that of their document); extractions are by chunk id. Derived records of the file are not read.
 
     Raises
     ------
@@ -118,7 +118,8 @@ def read_extraction(path: str | os.PathLike[str]) -> Imported:
             try:
                 fields = ("ordinal", "start", "end", "metadata", "ref")
                 own = {field: record[field] for field in fields}
-                chunks.append(Chunk(record["text"], record["document"], **own))
+                prefix = record.get("prefix", "")
+                chunks.append(Chunk(record["text"], record["document"], **own, prefix=prefix))
                 extractions[str(record["id"])] = _EXTRACTION.validate_python(record["extraction"])
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{place}: not a chunk as stratagraph exports it: {error!r}") from error

@@ -50,7 +50,7 @@ class Kept:
     now, before
         Their rows in the two, ascending in `now`.
     removed_texts
-        The texts of the deleted chunks, which may be iterated over once.
+        The texts of the deleted chunks under their prefixes, which may be iterated over once.
     extracted
         The previous extractions.
     arrived

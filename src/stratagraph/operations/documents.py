@@ -105,11 +105,9 @@ def arrivals(
         parts, chunks = [], []
         for chunk in given:
             metadata, canonical = converted(chunk.metadata, document_id)
-            parts += [chunk.text, chunk.ref, canonical]
-            # No file can hold a lone surrogate: it becomes U+FFFD.
-            text = _clean(chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-            if text.strip():
-                chunks.append(replace(chunk, text=text, metadata=metadata))
+            parts += [chunk.text, chunk.ref, canonical, *([chunk.prefix] if chunk.prefix else [])]
+            if (text := _storable(chunk.text)).strip():
+                chunks.append(replace(chunk, text=text, prefix=_storable(chunk.prefix), metadata=metadata))
         chunks.sort(key=lambda chunk: chunk.ordinal)
         yield Arrival(document_id, content_id(*parts), {}, partial(iter, chunks))
 
@@ -151,6 +149,11 @@ def as_document(item: object, position: int) -> Document | StreamedDocument:
 def _clean(text: str) -> str:
     """A text with LF for CR LF, and a space for each other control character."""
     return _CONTROL.sub(" ", text.replace("\r\n", "\n"))
+
+
+def _storable(text: str) -> str:
+    """A text of a chunk as `_clean` makes it; no file can hold a lone surrogate, which becomes U+FFFD."""
+    return _clean(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _clean_blocks(blocks: Callable[[], Iterator[str]]) -> Iterator[str]:

@@ -342,13 +342,15 @@ class _Update:
         with self._gate.stage("embed chunks", len(rows)):
             for start in range(0, len(rows), _EMBED_ROWS):
                 batch = rows[start : start + _EMBED_ROWS]
-                texts = await in_thread(staging.texts, batch.tolist())
                 if self._pooled is None:
+                    texts = await in_thread(staging.searched_texts, batch.tolist())
                     own = [(chunk,) for chunk in await in_thread(staging.ids, batch.tolist())]
                     embedded = await self._gate.embed("embed chunks", texts, own)
                 else:  # with the vectors of what the chunks state
                     nodes = await in_thread(staging.part(EXTRACTION).nodes, batch.tolist())
-                    embedded = await self._pooled.embed("embed chunks", self._gate, texts, nodes)
+                    embedded = await self._pooled.embed(
+                        "embed chunks", self._gate, staging, batch.tolist(), nodes
+                    )
                 if vectors is None:
                     vectors = await in_thread(
                         staging.create_vectors, embedded.shape[1], copy_known=not self._embeds_all
@@ -413,7 +415,7 @@ class _Update:
         now, before = self._staging.known_rows()
         removed = np.setdiff1d(np.arange(self._before.size), before)
         batches = (removed[at : at + _EMBED_ROWS].tolist() for at in range(0, len(removed), _EMBED_ROWS))
-        texts = chain.from_iterable(map(self._before.texts, batches))
+        texts = chain.from_iterable(map(self._before.searched_texts, batches))
         return Kept(now, before, texts, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:

@@ -24,7 +24,7 @@ from stratagraph.store.corpus import Corpus, id_halves, ref_key
 from stratagraph.store.files import naming
 from stratagraph.store.records import NewRecords, encoded, to_json
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Chunk, Metadata, content_id
+from stratagraph.types.records import Chunk, Metadata, chunk_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +168,16 @@ class Scratch:
                 if key not in metadata or metadata[key] != value
             }
             stored = to_json(own, f"document {document_id!r}, chunk {chunk.ordinal}")
-            record = encoded((chunk.text, chunk.ordinal, chunk.start, chunk.end, chunk.ref), stored)
-            head, tail = id_halves(content_id(document_id, chunk.text, "0"))
+            fields = (chunk.text, chunk.ordinal, chunk.start, chunk.end, chunk.ref, chunk.prefix)
+            record = encoded(fields, stored)
+            head, tail = id_halves(chunk_id(chunk, 0))
             repeats = occurrences[head]
             occurrences[head] += 1
             if repeats:  # a text that stands twice in a document gets another id each time
-                head, tail = id_halves(content_id(document_id, chunk.text, str(repeats)))
-            fields = (len(self.numbers), chunk.ordinal, *self._write(record))
+                head, tail = id_halves(chunk_id(chunk, repeats))
+            place = (len(self.numbers), chunk.ordinal, *self._write(record))
             columns = np.array([head, tail, ref_key(chunk.ref), bool(own)], np.uint64)
-            self._pieces.extend((*fields, *columns.view(np.int64).tolist()))
+            self._pieces.extend((*place, *columns.view(np.int64).tolist()))
 
     def _write(self, record: bytes) -> tuple[int, int]:
         with self._naming():

@@ -15,7 +15,7 @@ from stratagraph.store.records import ChunkRecord, DocumentRecord, Records
 from stratagraph.store.segments import Keys
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Chunk, Metadata, content_key
+from stratagraph.types.records import Chunk, Metadata, content_key, under
 
 FOLDER = "corpus"
 CHUNKS_FOLDER, DOCUMENTS_FOLDER = f"{FOLDER}/chunks", f"{FOLDER}/documents"
@@ -91,6 +91,10 @@ class Corpus:
         """Chunk texts."""
         return self.chunk_records.field(rows, "text")
 
+    def searched_texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts under their prefixes, as they are embedded and indexed by words."""
+        return [under(each.prefix, each.text) for each in self.chunk_records.read(rows)]
+
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Whole chunks, with the document's metadata merged under their own."""
         pairs = zip(self.ids(rows), self.chunk_records.read(rows), strict=True)
@@ -107,6 +111,7 @@ class Corpus:
                 {**documents[number].metadata, **each.metadata},
                 identity,
                 each.ref,
+                each.prefix,
             )
             for number, (identity, each) in zip(numbers, pairs, strict=True)
         ]

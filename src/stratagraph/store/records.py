@@ -62,6 +62,7 @@ class ChunkRecord(NamedTuple):
     start: int
     end: int
     ref: str
+    prefix: str
     metadata: dict[str, Any]
 
 
@@ -150,7 +151,7 @@ class Kind(Generic[T]):
 CHUNKS = Kind(
     "chunk",
     ChunkRecord,
-    (str, int, int, int, str),
+    (str, int, int, int, str, str),
     {"ids": np.uint64, "tails": np.uint64, "refs": np.uint64, "noted": np.bool_},
     fewest=1024,
     block=1 << 9,

@@ -222,9 +222,12 @@ class Chunk:
     metadata
         The document's metadata and the chunk's own.
     id
-        Content id of document, text and repetition. Leave it empty; it is computed.
+        Content id of document, text, prefix and repetition. Leave it empty; it is computed.
     ref
         The caller's id, such as a framework's node id; may be empty.
+    prefix
+        What the passage is found by besides its text, such as a title or a summary. It is embedded and
+        indexed by words before the text, on lines of its own. It is not shown, cited or extracted from.
     """
 
     text: str
@@ -235,6 +238,12 @@ class Chunk:
     metadata: Metadata = field(default_factory=dict)
     id: str = ""
     ref: str = ""
+    prefix: str = ""
+
+    @property
+    def searched_text(self) -> str:
+        """The text under the prefix, as it is embedded and indexed by words."""
+        return under(self.prefix, self.text)
 
     @property
     def repeated(self) -> int:
@@ -245,6 +254,18 @@ class Chunk:
         """
         extra = len(self.text) - (self.end - self.start) if self.start >= 0 else 0
         return extra if extra > 0 and self.text[extra - 1] == "\n" else 0
+
+
+def under(prefix: str, text: str) -> str:
+    """A text under a prefix, with a blank line between them unless the prefix ends with white space."""
+    between = "\n\n" if prefix and not prefix[-1].isspace() else ""
+    return f"{prefix}{between}{text}"
+
+
+def chunk_id(chunk: Chunk, repeats: int) -> str:
+    """The id of a chunk before which `repeats` equal ones stand in its document."""
+    prefix = [chunk.prefix] if chunk.prefix else []
+    return content_id(chunk.document_id, chunk.text, str(repeats), *prefix)
 
 
 @dataclass(frozen=True, slots=True)

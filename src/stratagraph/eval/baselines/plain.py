@@ -67,7 +67,7 @@ class Bm25:
         self._stem = cache(SnowballStemmer("english").stem)
         self._stop_words = frozenset(STOPWORDS_EN)
         self._index: Any = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-        tokens = [self._tokens(chunk.text) for chunk in bench.chunks]
+        tokens = [self._tokens(chunk.searched_text) for chunk in bench.chunks]
         self._known = {token for text in tokens for token in text}
         if self._known:
             self._index.index(tokens, show_progress=False)

@@ -240,7 +240,7 @@ def _search_arrays(
         origin[kept.now] = kept.before
         before = previous.arrays, origin
         coming = kept.coming(corpus.size)
-        texts = dict(zip(coming, corpus.texts(coming), strict=True))
+        texts = dict(zip(coming, corpus.searched_texts(coming), strict=True))
         words = LexicalIndex.updated(
             prefixed(previous.arrays, "lexical."), (kept.now, kept.before), kept.removed_texts, texts
         )
@@ -252,7 +252,7 @@ def _search_arrays(
 
 def _texts(corpus: Corpus) -> Iterator[str]:
     for start in range(0, corpus.size, _BATCH):
-        yield from corpus.texts(range(start, min(start + _BATCH, corpus.size)))
+        yield from corpus.searched_texts(range(start, min(start + _BATCH, corpus.size)))
 
 
 def _walk_arrays(

@@ -50,16 +50,25 @@ class Pooled:
         self.names: dict[int, Codes] = {}
         self.done: set[str] = set()
 
-    async def embed(self, stage: str, gate: Gate, texts: Sequence[str], nodes: Sequence[Node]) -> Vectors:
+    async def embed(
+        self, stage: str, gate: Gate, corpus: Corpus, rows: Sequence[int], nodes: Sequence[Node]
+    ) -> Vectors:
         """Vectors of passages, shape (passages, dimension); keeps those of statements and names.
 
         `nodes` are the passages' extractions; what a passage does not have word for word is left out.
         """
+        chunks = await asyncio.to_thread(corpus.chunks, rows)
+        texts = [chunk.text for chunk in chunks]
+        whole = [chunk.searched_text for chunk in chunks]
         statements = [said_by(node) for node in nodes]
         units = [locate(text, each.statements) for text, each in zip(texts, statements, strict=True)]
         names = [_names(text, each) for text, each in zip(texts, statements, strict=True)]
-        spans = [[*one.values(), *other.values()] for one, other in zip(units, names, strict=True)]
-        vectors, parts = await gate.embed_spans(stage, texts, spans, [(node.id,) for node in nodes])
+        above = [len(each) - len(text) for each, text in zip(whole, texts, strict=True)]
+        spans = [
+            [(start + shift, end + shift) for start, end in (*one.values(), *other.values())]
+            for one, other, shift in zip(units, names, above, strict=True)
+        ]
+        vectors, parts = await gate.embed_spans(stage, whole, spans, [(node.id,) for node in nodes])
         for node, own, named, inner in zip(nodes, units, names, parts, strict=True):
             self.done.add(node.id)
             for unit, row in zip(own, inner.astype(np.float16), strict=False):
@@ -143,8 +152,7 @@ class Source:
             if identity not in self.pooled.done
         ]
         if missing:
-            texts, nodes = self.corpus.texts(missing), self.extracted.nodes(missing)
-            await self.pooled.embed(STAGE, self.gate, texts, nodes)
+            await self.pooled.embed(STAGE, self.gate, self.corpus, missing, self.extracted.nodes(missing))
         return bool(missing)
 
 
