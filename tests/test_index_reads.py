@@ -40,6 +40,16 @@ def build(documents: object, path: Path | None = None) -> sg.Index:
     return sg.build_index(documents, path=path, embedder=sg.HashingEmbedder(), progress=False)
 
 
+def test_the_chunks_beside_a_chunk(split: sg.Index) -> None:
+    other, first, second = (chunk for group in split.chunks().values() for chunk in group)
+    assert split.neighbours([first.id, second.id, other.id, "unknown"]) == {
+        first.id: (None, second),
+        second.id: (first, None),
+        other.id: (None, None),
+    }
+    assert split.neighbours([]) == {}
+
+
 def test_documents_are_listed_with_their_metadata(index: sg.Index) -> None:
     assert index.documents() == {document.id: document.metadata for document in DOCUMENTS}
     assert list(index.documents()) == ["bridge", "ferry", "plain"]

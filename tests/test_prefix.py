@@ -1,4 +1,4 @@
-"""What a passage is found by besides its text: embedded and indexed by words, never shown, and erased with it."""
+"""What a passage is found by besides its text: embedded, indexed by words, never shown, erased with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_vectors_of_statements_are_those_of_the_text() -> None:
     stated: list[str] = []
     chunk = sg.Chunk(SANK, "dunlin", prefix=f"summary: {SANK}")
     with sg.build_index([chunk], "noderag", embedder=(embedder := OfSpans()), progress=False):
-        assert embedder.texts[0].endswith(f"\n\n{SANK}") and SANK in stated
+        assert embedder.texts[0].endswith(f"\n\n{SANK}")
+        assert SANK in stated
 
 
 @pytest.mark.parametrize(("prefix", "whole"), [("a", f"a\n\n{SANK}"), ("a\n", f"a\n{SANK}"), ("", SANK)])
@@ -74,9 +75,11 @@ def test_a_changed_prefix_is_a_changed_chunk(tmp_path: Path) -> None:
         embedder.texts.clear()
         assert index.insert(WRECKS).unchanged == ("dunlin", "heron", "letters")
         report = index.insert([sg.Chunk(SANK, "dunlin", prefix="title: Lapwing")])
-        assert report.updated == ("dunlin",) and f"title: Lapwing\n\n{SANK}" in embedder.texts
+        assert report.updated == ("dunlin",)
+        assert f"title: Lapwing\n\n{SANK}" in embedder.texts
         [after] = index.chunks(["dunlin"])["dunlin"]
-        assert after.prefix == "title: Lapwing" and after.id != before.id
+        assert after.prefix == "title: Lapwing"
+        assert after.id != before.id
         assert index.retrieve("Dunlin", k=1).unknown == ("dunlin",)
         assert not [hit for hit in index.retrieve("Dunlin", k=3, rank="bm25")]
 

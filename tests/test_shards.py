@@ -33,6 +33,7 @@ from stratagraph.errors import (
 from stratagraph.methods import NAMES, get_method
 from stratagraph.store.files import Directory
 from stratagraph.store.lock import WriterLock
+from stratagraph.store.manifest import FORMAT
 from stratagraph.testing.contract import Caller, CountingModel, documents
 
 EMBEDDER = sg.HashingEmbedder(128)
@@ -428,8 +429,11 @@ def test_damage_is_told_with_its_shard(root: Path, tmp_path: Path) -> None:
         ("[]", Damaged),
         ('{"format": 1}', FormatMismatch),
         ('{"stratagraph": 2}', FormatMismatch),
-        ('{"stratagraph": 3, "by": null, "shards": [{"folder": "../elsewhere"}]}', Damaged),
-        ('{"stratagraph": 3, "by": "x", "shards": [{"folder": "shard-0000", "built": true}]}', Damaged),
+        (f'{{"stratagraph": {FORMAT}, "by": null, "shards": [{{"folder": "../elsewhere"}}]}}', Damaged),
+        (
+            f'{{"stratagraph": {FORMAT}, "by": "x", "shards": [{{"folder": "shard-0000", "built": true}}]}}',
+            Damaged,
+        ),
     ],
 )
 def test_a_list_that_no_version_wrote(root: Path, tmp_path: Path, text: str, error: type[Exception]) -> None:

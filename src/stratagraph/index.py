@@ -42,7 +42,7 @@ from stratagraph.operations.origins import documents_of
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
-from stratagraph.search.filters import compile_where
+from stratagraph.search.filters import compile_where, with_ids
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
 from stratagraph.store.snapshot import JoinedSnapshot
@@ -686,7 +686,14 @@ class Index:
         `ref`.
         """
         admits = compile_where({} if where is None else where)
-        return [each for each in self._serve().find_chunks(listed(ids)) if admits(each.metadata)]
+        return [each for each in self._serve().find_chunks(listed(ids)) if admits(with_ids(each))]
+
+    def neighbours(self, ids: str | Iterable[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
+        """The chunks before and after each of these chunks in its document, by the index's own chunk ids.
+
+        None stands for the beginning and the end of the document; unknown ids are left out.
+        """
+        return self._serve().neighbours(listed(ids))
 
     def embeddings(self, ids: Sequence[str]) -> Vectors:
         """The stored unit vectors of chunks, float32, shape (len(ids), dimension), in the order of the ids.

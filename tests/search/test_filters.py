@@ -103,6 +103,29 @@ def test_nan_is_null_and_an_object_in_a_filter_is_named() -> None:
             index.retrieve("Dunlin", where={"year": object()})
 
 
+def test_ids_of_documents_and_passages_are_keys() -> None:
+    chunks = [
+        sg.Chunk("The Dunlin sailed.", "a", number, metadata={"n": number}, ref=f"a{number}")
+        for number in (0, 1)
+    ]
+    with sg.build_index(
+        [*chunks, sg.Document("b", "The Dunlin sank.")], embedder="hashing", progress=False
+    ) as index:
+
+        def admitted(where: Any) -> list[str]:
+            return sorted(hit.ref or hit.documents[0] for hit in index.retrieve("Dunlin", where=where))
+
+        assert admitted({"$document": "a"}) == ["a0", "a1"]
+        assert admitted({"$document": {"$ne": "a"}}) == ["b"]
+        assert admitted({"$or": [{"$passage": ["a1"]}, {"$document": "b"}]}) == ["a1", "b"]
+        assert admitted({"$and": [{"$document": ["a", "b"]}, lambda metadata: metadata.get("n") == 0]}) == [
+            "a0"
+        ]
+        (own,) = (chunk.id for chunk in index.find_chunks("a0"))
+        assert admitted({"$passage": own}) == ["a0"]
+        assert index.find_chunks(["a0", "a1"], where={"$not": {"$passage": own}})[0].ref == "a1"
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match=r"\$near.*year.*\$gte"):
         compile_where({"year": {"$near": 1}})

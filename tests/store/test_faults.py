@@ -23,7 +23,7 @@ from stratagraph.store import pool
 from stratagraph.store.checksums import Check
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import made_layout
-from stratagraph.store.manifest import check_inside
+from stratagraph.store.manifest import FORMAT, check_inside
 from stratagraph.store.verify import verify_folder
 from tests.campaigns.faults import DAMAGE, FILES, REPLACED, VIEW, signed, super_journal
 from tests.campaigns.trials import Outside
@@ -300,7 +300,7 @@ def test_a_manifest_of_another_kind_is_named(index: Path) -> None:
     for text in (
         b"",
         b"[]",
-        b'{"stratagraph": 3}',
+        b'{"stratagraph": %d}' % FORMAT,
         b"\xff\xfe\x00",
         path.read_bytes().replace(b"test", b"tost"),
     ):

@@ -22,7 +22,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_manifest_names_the_format(manifest: Path) -> None:
     content = json.loads(manifest.read_text())
-    assert content["stratagraph"] == 4
+    assert content["stratagraph"] == FORMAT
     assert isinstance(content["version"], str)
 
 

@@ -18,12 +18,13 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage.storage_context import StorageContext
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
+from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, SimpleVectorStore
 
 from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
 from llama_index_stratagraph._convert import document_id, to_chunks, to_where
 from llama_index_stratagraph._models import settings_llm
 from llama_index_stratagraph._persist import STRUCTS, FolderStore, FolderStruct, located
-from llama_index_stratagraph._updating import UpdatingIndex, split
+from llama_index_stratagraph._updating import FolderDocstore, UpdatingIndex, split
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
 from stratagraph import Chunk, Estimate, Index, Prices, search_options
@@ -40,6 +41,8 @@ _RETRIEVER = (
     "object_map",
     "verbose",
     "return_trace",
+    "node_ids",
+    "doc_ids",
 )
 
 
@@ -71,7 +74,8 @@ class StrataIndex(UpdatingIndex):
         `stratagraph.build_shards`.
     vectors
         LlamaIndex vector store (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) that holds
-        the vectors instead of the folder. Needs `path`. Persisting then copies nothing: the persisted index
+        the vectors instead of the folder. None uses that of `storage_context`, unless it is the default, a
+        `SimpleVectorStore`. Needs `path`. Persisting then copies nothing: the persisted index
         names the folder, and is loaded with the same `vectors`.
     mapper
         Where work without model calls runs, such as `"processes"` or `"ray"`; see `stratagraph.mapper`.
@@ -136,21 +140,23 @@ class StrataIndex(UpdatingIndex):
         stored = core is None and index_struct is not None and index_struct.docstore
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct))
+        context = storage_context
         if core is not None:
             self.core = core
             self._check_method()
             index_struct = index_struct or self._struct()
+            context = context or StorageContext.from_defaults(docstore=FolderDocstore(core))
         super().__init__(
             nodes=None if nodes is None else list(nodes),
             objects=None if objects is None else list(objects),
             index_struct=index_struct,
-            storage_context=storage_context,
+            storage_context=context,
             callback_manager=callback_manager,
             transformations=transformations,
             show_progress=show_progress,
         )
-        self._has_docstore = (nodes is not None or storage_context is not None) and self._finds_docstore()
-        if stored and not self._has_docstore:
+        self.has_docstore = (nodes is not None or storage_context is not None) and self._finds_docstore()
+        if stored and not self.has_docstore:
             path = str(self.core.path)
             self.core.close()
             raise ValueError(
@@ -158,7 +164,7 @@ class StrataIndex(UpdatingIndex):
                 "one it was persisted with, as in StorageContext.from_defaults(docstore=...), or open the "
                 f"folder without one by {type(self).__name__}.load({path!r})"
             )
-        if self._has_docstore and nodes is None and self.index_struct.generation != self.core.generation:
+        if self.has_docstore and nodes is None and self.index_struct.generation != self.core.generation:
             self._complete_docstore()
         FolderStore.of(self.storage_context).add(self.index_struct, self)
         self._note()
@@ -184,7 +190,8 @@ class StrataIndex(UpdatingIndex):
         """
         check_constructor(cls, kwargs)
         transformations = transformations or Settings.transformations
-        setup = _setup(cls, {**kwargs, "show_progress": show_progress})
+        given = {"show_progress": show_progress, "storage_context": storage_context}
+        setup = _setup(cls, {**kwargs, **given})
         with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
             nodes = await split(documents, transformations, show_progress)
             nodes = [*nodes, *(kwargs.get("objects") or ())]
@@ -198,7 +205,7 @@ class StrataIndex(UpdatingIndex):
                 transformations=transformations,
                 **kwargs,
             )
-            index._has_docstore = True
+            index.has_docstore = True
             await index._store(nodes, documents)
         if len(index.core.documents()) > len({document_id(node) for node in nodes}):
             index._complete_docstore()
@@ -364,7 +371,8 @@ class StrataIndex(UpdatingIndex):
 
     def _about(self, names: int, arguments: Mapping[str, Any]) -> str:
         """What a tool with these arguments of `as_retriever` finds passages in."""
-        return self.core.about(names, to_where(arguments.get("where"), arguments.get("filters")))
+        given = (arguments.get(name) for name in ("where", "filters", "node_ids", "doc_ids"))
+        return self.core.about(names, to_where(*given))
 
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
@@ -400,4 +408,15 @@ def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
     """The constructor's arguments that concern the folder."""
     names = {field.name for field in fields(Setup)}
     own = {name: value for name, value in arguments.items() if name in names}
+    context = arguments.get("storage_context")
+    store = None if context is None else context.vector_stores.get(DEFAULT_VECTOR_STORE)
+    if store is not None and type(store) is not SimpleVectorStore:
+        core, other = arguments.get("core"), own.get("vectors")
+        if (core is not None and core.vectors is None) or (other is not None and other is not store):
+            raise ValueError(
+                f"the storage context has the vector store {type(store).__name__}, and this index keeps its "
+                "vectors elsewhere: give a storage context without vector_store, or build with path=... and "
+                "this context alone, so that the store holds the vectors"
+            )
+        own["vectors"] = store
     return Setup(kind.method, **own, progress=arguments.get("show_progress", False))

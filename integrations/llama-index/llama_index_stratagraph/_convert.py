@@ -24,11 +24,13 @@ from llama_index.core.vector_stores.types import (
 
 from stratagraph import Chunk, Hit, Retrieval
 from stratagraph.operations.pieces import piece_id
-from stratagraph.types.question import Where
+from stratagraph.types.question import Where, narrowed
 from stratagraph.types.records import Metadata, json_native
 from stratagraph.types.results import CHUNK, OURS, callers_own
 
 SOURCE = "source"
+Beside = tuple[Chunk | None, Chunk | None]
+_RELATIONSHIPS = (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
 _ROLES = {"chatbot": "assistant", "model": "assistant", "user": "user", "assistant": "assistant"}
 
 
@@ -63,33 +65,38 @@ def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
 
 
 def _prefix(node: BaseNode, text: str) -> str:
-    """What the node's templates embed besides its text, above or below it; each with a blank line after it."""
+    """What the node's templates embed above its text, and below it, each with a blank line after it."""
     above, _, below = node.get_content(metadata_mode=MetadataMode.EMBED).rpartition(text or "\0")
     return "".join(f"{part}\n\n" for each in (above, below) if (part := each.strip()))
 
 
-def to_stored(chunk: Chunk) -> TextNode:
-    """A chunk of the folder as a node for the docstore."""
+def to_stored(chunk: Chunk, beside: Beside = (None, None)) -> TextNode:
+    """A chunk of the folder as a node for the docstore; `beside` are the chunks before and after it."""
     return TextNode(
         id_=piece_id(chunk),
         text=chunk.text,
         metadata=dict(chunk.metadata),
         start_char_idx=chunk.start if chunk.start >= 0 else None,
         end_char_idx=chunk.end if chunk.end >= 0 else None,
-        relationships=_of_document(chunk.document_id, piece_id(chunk)),
+        relationships=_related(chunk.document_id, piece_id(chunk), beside),
     )
 
 
-def _of_document(document: str, node: str) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """The relationship of a node to its document; none if it is its own document."""
-    return {} if document == node else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
+def _related(document: str, node: str, beside: Beside) -> dict[NodeRelationship, Any]:
+    """The relationships of a node to its document, unless it is that itself, and to the nodes beside it."""
+    names = ["" if document == node else document, *(piece_id(chunk) if chunk else "" for chunk in beside)]
+    return {
+        kind: RelatedNodeInfo(node_id=name) for kind, name in zip(_RELATIONSHIPS, names, strict=True) if name
+    }
 
 
-def to_node(hit: Hit, trace: Metadata | None, stored: BaseNode | None) -> NodeWithScore:
+def to_node(
+    hit: Hit, trace: Metadata | None, stored: BaseNode | None, beside: Beside = (None, None)
+) -> NodeWithScore:
     """A hit as a scored node: `Hit.identity` in its metadata, and with a trace `Hit.provenance` under `OURS`.
 
     `stored` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
-    templates.
+    templates. Otherwise `beside` are the chunks before and after it.
     """
     ours: dict[str, Any] = {**hit.identity()}
     if trace is not None:
@@ -98,7 +105,7 @@ def to_node(hit: Hit, trace: Metadata | None, stored: BaseNode | None) -> NodeWi
         # What we add is for readers; prompts and embeddings leave it out.
         node = stored.model_copy(
             update={
-                "metadata": {**callers_own(stored.metadata), **ours},
+                "metadata": {**callers_own(json_native(stored.metadata)), **ours},
                 "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, *ours],
                 "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, *ours],
             }
@@ -112,7 +119,7 @@ def to_node(hit: Hit, trace: Metadata | None, stored: BaseNode | None) -> NodeWi
             id_=identity,
             text=hit.text,
             metadata={**metadata, **ours},
-            relationships=_of_document(documents[0], identity) if len(documents) == 1 else {},
+            relationships=_related(documents[0], identity, beside) if len(documents) == 1 else {},
             excluded_llm_metadata_keys=[*ours],
             excluded_embed_metadata_keys=[*ours],
         )
@@ -152,13 +159,22 @@ def to_history(messages: Any) -> Any:
     return turns
 
 
-def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:
-    """The core's filter from its own form or LlamaIndex's; `ValueError` if both are given."""
-    if filters is None:
-        return where
-    if where is not None:
+def to_where(
+    where: Where | None,
+    filters: MetadataFilters | None,
+    node_ids: Sequence[str] | None = None,
+    doc_ids: Sequence[str] | None = None,
+) -> Where | None:
+    """The core's filter from its own form or LlamaIndex's, and from ids of nodes and documents.
+
+    `ValueError` if both forms are given.
+    """
+    if where is not None and filters is not None:
         raise ValueError("give a filter as `where` or as `filters`, not both")
-    return partial(_admits, filters)
+    chosen = where if filters is None else partial(_admits, filters)
+    for key, ids in (("$passage", node_ids), ("$document", doc_ids)):
+        chosen = narrowed(chosen, None if ids is None else {key: {"$in": list(ids)}})
+    return chosen
 
 
 def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:

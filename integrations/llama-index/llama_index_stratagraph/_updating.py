@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.index_store import SimpleIndexStore
 
@@ -34,7 +35,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
 
     method: ClassVar[str]
     core: Index
-    _has_docstore: bool
+    has_docstore: bool
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
@@ -155,7 +156,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     async def _store(self, nodes: Sequence[BaseNode], documents: Sequence[Document] = ()) -> None:
         """Add nodes to the docstore, if the index has one, and the hashes of their documents."""
         store = self.docstore
-        if self._has_docstore:
+        if self.has_docstore:
             await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
         hashes = {document.id_: document.hash for document in documents}
         await either(store.set_document_hashes, store.aset_document_hashes, hashes)
@@ -169,19 +170,42 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
 
     def _complete_docstore(self) -> None:
         """Add nodes that only the folder has: of another program, or inserted after the last persist."""
-        chunks = [chunk for group in self.core.chunks().values() for chunk in group]
-        lacking = [chunk for chunk in chunks if not self.docstore.document_exists(piece_id(chunk))]
-        self.docstore.add_documents([to_stored(chunk) for chunk in lacking], allow_update=True)
+        beside = [
+            (chunk, (before, after))
+            for group in self.core.chunks().values()
+            for before, chunk, after in zip([None, *group], group, [*group[1:], None], strict=False)
+        ]
+        exists = self.docstore.document_exists
+        lacking = [to_stored(chunk, each) for chunk, each in beside if not exists(piece_id(chunk))]
+        self.docstore.add_documents(lacking, allow_update=True)
 
     def _note(self) -> None:
         """Write the folder and its generation into the index store."""
         self._index_struct.folder = str(self.core.path.absolute())
         self._index_struct.generation = self.core.generation
-        self._index_struct.docstore = self._has_docstore
+        self._index_struct.docstore = self.has_docstore
         self._storage_context.index_store.add_index_struct(self._index_struct)
         if not isinstance(self._storage_context.index_store, SimpleIndexStore):  # it is not persisted
             with suppress(OSError):  # a folder that others write is loaded with `path` alone
                 note(self.core.path, self._index_struct)
+
+
+class FolderDocstore(SimpleDocumentStore):
+    """A docstore that reads from the folder the nodes that it does not hold itself."""
+
+    def __init__(self, core: Index) -> None:
+        super().__init__()
+        self._core = core
+
+    def get_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:
+        """The node or document with this id."""
+        if not super().document_exists(doc_id) and (chunks := self._core.find_chunks(doc_id)):
+            return to_stored(chunks[0], self._core.neighbours(chunks[0].id)[chunks[0].id])
+        return super().get_document(doc_id, raise_error)
+
+    async def aget_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:
+        """Async version of `get_document`."""
+        return await asyncio.to_thread(self.get_document, doc_id, raise_error)
 
 
 async def split(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import llama_index.core.instrumentation as instrument
@@ -45,6 +47,8 @@ class StrataRetriever(BaseRetriever):
         Metadata filter of stratagraph: a mapping or a function of the metadata.
     filters
         Metadata filter of LlamaIndex.
+    node_ids, doc_ids
+        Ids of the nodes, and of the documents, to search in. None: all.
     options
         Search options of the method; see `stratagraph.search_options`.
     search
@@ -77,6 +81,8 @@ class StrataRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
         return_trace: bool = False,
+        node_ids: Sequence[str] | None = None,
+        doc_ids: Sequence[str] | None = None,
     ) -> None:
         self._index = index
         self.similarity_top_k = positive("similarity_top_k", similarity_top_k)
@@ -89,7 +95,7 @@ class StrataRetriever(BaseRetriever):
         self._history = shared.pop("history", None)
         self._request = {
             "view": view,
-            "where": to_where(where, filters),
+            "where": to_where(where, filters, node_ids, doc_ids),
             "method": index.method,
             **shared,
             **self.options,
@@ -126,10 +132,18 @@ class StrataRetriever(BaseRetriever):
         retrieval = await either(self.core.retrieve, self.core.aretrieve, question, **request)
         if self.chosen_only:
             retrieval = retrieval.chosen()
-        refs = [hit.ref for hit in retrieval.hits if hit.ref]
+        refs = [hit.ref for hit in retrieval.hits if hit.ref] if self._index.has_docstore else []
         stored = await either(docstore.get_nodes, docstore.aget_nodes, refs, raise_error=False)
         by_id = {node.node_id: node for node in stored}
+        others = [hit.id for hit in retrieval.hits if hit.ref not in by_id]
+        find: Any = self.core.neighbours
+        beside = await either(find, partial(asyncio.to_thread, find), others)
         return [
-            to_node(hit, trace if self._return_trace else None, by_id.get(hit.ref))
+            to_node(
+                hit,
+                trace if self._return_trace else None,
+                by_id.get(hit.ref),
+                beside.get(hit.id, (None, None)),
+            )
             for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True)
         ]

@@ -339,9 +339,6 @@ class _Corpus:
     def texts(self, rows: Sequence[int]) -> list[str]:
         return [self._chunks[row].text for row in rows]
 
-    def searched_texts(self, rows: Sequence[int]) -> list[str]:
-        return [self._chunks[row].searched_text for row in rows]
-
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         return [replace(self._chunks[row], id=self._ids[row]) for row in rows]
 

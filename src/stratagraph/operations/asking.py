@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -95,6 +96,7 @@ class Asking:
                 hits, trace, guidance = await self._guided(question, arguments)
             else:
                 hits, trace = await self._searched(question, arguments.rerank)
+            hits = _descending(hits)
             if arguments.min_score is not None:
                 hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
                 guidance = None if guidance is None else guidance.among(hits)
@@ -383,6 +385,18 @@ def _ordinal(date: Any) -> int:
     day = day_of(date)
     assert day is not None  # `SearchArguments` has checked it
     return day.last.toordinal()
+
+
+def _descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits with scores that never rise with rank, since others sort by them: at least that of the next.
+
+    The order may be one that a model chose, or join rankings whose scores have different scales.
+    """
+    least = accumulate((hit.score for hit in reversed(hits)), max)
+    return tuple(
+        hit if hit.score == score else replace(hit, score=score)
+        for hit, score in zip(hits, reversed([*least]), strict=True)
+    )
 
 
 def _failed(error: CallFailed) -> Finish | None:

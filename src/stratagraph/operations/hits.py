@@ -173,7 +173,7 @@ class HitMaker:
         return tuple(hits), tuple(ranked.ranking.trace)
 
     def of_groups(self, ranked: RankedItems, groups: Sequence[Sequence[int]], k: int) -> HitsAndTraces:
-        """One hit per group of repeats, with the sources of all of them; scores descend.
+        """One hit per group of repeats, with the sources of all of them.
 
         A group has the trace of its first place, completed from the others, with their ids as `repeats`. If
         there are fewer than `k` groups, repeats follow.
@@ -187,8 +187,6 @@ class HitMaker:
         first = {group[0] for group in groups}
         repeats = [(place,) for place in range(len(ranked)) if place not in first][: max(0, k - len(best))]
         hits = self._hits(ranked, [*best, *repeats])
-        for place in range(1, len(hits)):
-            hits[place] = replace(hits[place], score=min(hits[place].score, hits[place - 1].score))
         return tuple(hits), (*traces, *(trace[place] for (place,) in repeats))
 
     def _hits(self, ranked: RankedItems, groups: Sequence[Sequence[int]]) -> list[Hit]:

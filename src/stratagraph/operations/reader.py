@@ -28,7 +28,7 @@ from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked
 from stratagraph.operations.hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
 from stratagraph.search.dates import Dates, newest, weighed
 from stratagraph.search.excerpts import Excerpts
-from stratagraph.search.filters import compile_where
+from stratagraph.search.filters import compile_where, names_ids, with_ids
 from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
 from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
@@ -306,6 +306,17 @@ class Answering(ABC):
         by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
         return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
 
+    def neighbours(self, ids: Sequence[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
+        """The chunks before and after each chunk in its document, by chunk id."""
+        documents, rows = self.snapshot.chunk_documents(), self.snapshot.row_of(ids)
+        near = {each for row in rows.values() for each in (row - 1, row + 1) if 0 <= each < len(documents)}
+        chunks = dict(zip(sorted(near), self.snapshot.chunks(sorted(near)), strict=True))
+
+        def beside(row: int, other: int) -> Chunk | None:
+            return chunks[other] if other in chunks and documents[other] == documents[row] else None
+
+        return {each: (beside(row, row - 1), beside(row, row + 1)) for each, row in rows.items()}
+
     @cached_property
     def _hits(self) -> HitMaker:
         return HitMaker(self.snapshot, self.dates)
@@ -433,6 +444,8 @@ class Reader(Answering):
         admits = compile_where(where)
         with self._lock:
             metadata = self._metadata = self._metadata or self.snapshot.chunk_metadata()
+        if names_ids(where):
+            metadata = list(map(with_ids, self.snapshot.chunks(range(self.snapshot.size))))
         verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
         chunks = np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
         sources: Sources = np.zeros(1, np.int64), np.zeros(0, np.int64)

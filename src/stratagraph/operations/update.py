@@ -343,8 +343,8 @@ class _Update:
             for start in range(0, len(rows), _EMBED_ROWS):
                 batch = rows[start : start + _EMBED_ROWS]
                 if self._pooled is None:
-                    texts = await in_thread(staging.searched_texts, batch.tolist())
-                    own = [(chunk,) for chunk in await in_thread(staging.ids, batch.tolist())]
+                    chunks = await in_thread(staging.chunks, batch.tolist())
+                    texts, own = [chunk.searched_text for chunk in chunks], [(chunk.id,) for chunk in chunks]
                     embedded = await self._gate.embed("embed chunks", texts, own)
                 else:  # with the vectors of what the chunks state
                     nodes = await in_thread(staging.part(EXTRACTION).nodes, batch.tolist())
@@ -415,7 +415,8 @@ class _Update:
         now, before = self._staging.known_rows()
         removed = np.setdiff1d(np.arange(self._before.size), before)
         batches = (removed[at : at + _EMBED_ROWS].tolist() for at in range(0, len(removed), _EMBED_ROWS))
-        texts = chain.from_iterable(map(self._before.searched_texts, batches))
+        chunks = chain.from_iterable(map(self._before.chunks, batches))
+        texts = (chunk.searched_text for chunk in chunks)
         return Kept(now, before, texts, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 from stratagraph.types.dates import day_of
 from stratagraph.types.question import Where
-from stratagraph.types.records import Metadata, json_native
+from stratagraph.types.records import Chunk, Metadata, json_native
 
 Predicate = Callable[[Metadata], bool]
 _MISSING = object()
 _DEEPEST = 20
+_IDS = ("$document", "$passage")
 
 
 def compile_where(where: Where) -> Predicate:
@@ -23,7 +24,8 @@ def compile_where(where: Where) -> Predicate:
     item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only `$ne` and `$nin`;
     values that cannot be compared do not pass. `$and` and `$or` take a list of filters, `$not` takes one. A
     callable is used as it is, also among those. Values are converted as metadata is when it is stored
-    (`types.records.json_native`), so that a date finds the date that was given.
+    (`types.records.json_native`), so that a date finds the date that was given. `$document` and
+    `$passage` are keys in the place of metadata: the id of the document, and of the chunk or its `ref`.
 
     Raises
     ------
@@ -35,6 +37,19 @@ def compile_where(where: Where) -> Predicate:
         is an object that metadata cannot hold.
     """
     return _all_of(where, _DEEPEST)
+
+
+def names_ids(where: Any) -> bool:
+    """Whether a filter asks for ids, which `with_ids` adds to metadata."""
+    if isinstance(where, Mapping):
+        return any(key in _IDS or names_ids(each) for key, each in where.items())
+    return isinstance(where, list | tuple) and any(map(names_ids, where))
+
+
+def with_ids(chunk: Chunk) -> Metadata:
+    """The metadata of a chunk, with what `$document` and `$passage` are compared with."""
+    names = [chunk.id, chunk.ref] if chunk.ref else [chunk.id]
+    return {**chunk.metadata, "$document": chunk.document_id, "$passage": names}
 
 
 def _all_of(where: Any, depth: int) -> Predicate:
@@ -62,10 +77,10 @@ def _tests(key: str, condition: Any, depth: int) -> list[Predicate]:
         parts = [_all_of(each, depth) for each in condition]
         combine = all if key == "$and" else any
         return [lambda metadata: combine(part(metadata) for part in parts)]
-    if isinstance(key, str) and key.startswith("$"):
+    if isinstance(key, str) and key.startswith("$") and key not in _IDS:
         raise ValueError(
-            f"unknown operator {key!r} in place of a field; there are $and, $or and $not, and on the values "
-            f"of a field {', '.join(_OPERATORS)}"
+            f"unknown operator {key!r} in place of a field; there are $and, $or and $not, the ids $document "
+            f"and $passage, and on the values of a field {', '.join(_OPERATORS)}"
         )
     if not isinstance(condition, Mapping):
         condition = {"$in" if _is_list(condition) else "$eq": condition}

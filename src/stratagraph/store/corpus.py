@@ -15,7 +15,7 @@ from stratagraph.store.records import ChunkRecord, DocumentRecord, Records
 from stratagraph.store.segments import Keys
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Chunk, Metadata, content_key, under
+from stratagraph.types.records import Chunk, Metadata, content_key
 
 FOLDER = "corpus"
 CHUNKS_FOLDER, DOCUMENTS_FOLDER = f"{FOLDER}/chunks", f"{FOLDER}/documents"
@@ -90,10 +90,6 @@ class Corpus:
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Chunk texts."""
         return self.chunk_records.field(rows, "text")
-
-    def searched_texts(self, rows: Sequence[int]) -> list[str]:
-        """Chunk texts under their prefixes, as they are embedded and indexed by words."""
-        return [under(each.prefix, each.text) for each in self.chunk_records.read(rows)]
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Whole chunks, with the document's metadata merged under their own."""

@@ -129,9 +129,6 @@ class Corpus(Protocol):
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Return chunk texts."""
 
-    def searched_texts(self, rows: Sequence[int]) -> list[str]:
-        """Return chunk texts under their prefixes, as they are embedded and indexed by words."""
-
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Return whole chunks, with their document's metadata merged under their own."""
 

@@ -242,8 +242,9 @@ class Chunk:
 
     @property
     def searched_text(self) -> str:
-        """The text under the prefix, as it is embedded and indexed by words."""
-        return under(self.prefix, self.text)
+        """The text under the prefix; a blank line is between them unless that ends with white space."""
+        between = "\n\n" if self.prefix and not self.prefix[-1].isspace() else ""
+        return f"{self.prefix}{between}{self.text}"
 
     @property
     def repeated(self) -> int:
@@ -254,12 +255,6 @@ class Chunk:
         """
         extra = len(self.text) - (self.end - self.start) if self.start >= 0 else 0
         return extra if extra > 0 and self.text[extra - 1] == "\n" else 0
-
-
-def under(prefix: str, text: str) -> str:
-    """A text under a prefix, with a blank line between them unless the prefix ends with white space."""
-    between = "\n\n" if prefix and not prefix[-1].isspace() else ""
-    return f"{prefix}{between}{text}"
 
 
 def chunk_id(chunk: Chunk, repeats: int) -> str:

@@ -240,19 +240,19 @@ def _search_arrays(
         origin[kept.now] = kept.before
         before = previous.arrays, origin
         coming = kept.coming(corpus.size)
-        texts = dict(zip(coming, corpus.searched_texts(coming), strict=True))
+        texts = dict(zip(coming, _searched_texts(corpus, coming), strict=True))
         words = LexicalIndex.updated(
             prefixed(previous.arrays, "lexical."), (kept.now, kept.before), kept.removed_texts, texts
         )
     if words is None:
-        words = LexicalIndex.build(_texts(corpus))
+        words = LexicalIndex.build(_searched_texts(corpus, range(corpus.size)))
     nearest = Nearest.index(corpus.vectors, "chunks", before)
     return {f"lexical.{key}": array for key, array in words.items()}, nearest
 
 
-def _texts(corpus: Corpus) -> Iterator[str]:
-    for start in range(0, corpus.size, _BATCH):
-        yield from corpus.searched_texts(range(start, min(start + _BATCH, corpus.size)))
+def _searched_texts(corpus: Corpus, rows: Sequence[int]) -> Iterator[str]:
+    for start in range(0, len(rows), _BATCH):
+        yield from (chunk.searched_text for chunk in corpus.chunks(rows[start : start + _BATCH]))
 
 
 def _walk_arrays(
