@@ -9,6 +9,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import FormatMismatch
+from stratagraph.store.manifest import FORMAT
 from stratagraph.testing import FakeEmbedder
 from tests.campaigns.faults import signed
 
