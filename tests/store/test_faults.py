@@ -209,11 +209,11 @@ def with_pickle(index: Path) -> None:
 
 
 CONTENTS: list[tuple[Callable[[Path], None], str]] = [
-    (with_record("chunks", b'[5,0,0,0,"",{}]'), "corpus/chunks.*wrong types"),
-    (with_record("chunks", b'["x",0,0,0,"",[1]]'), "metadata that is no object"),
-    (with_record("chunks", b'["x",0,0,0,""]'), "wrong types"),
-    (with_record("chunks", b'["x",0,0,0,"",{}],[]'), "cannot be read"),
-    (with_record("chunks", b'["\xff",0,0,0,"",{}]'), "cannot be read"),
+    (with_record("chunks", b'[5,0,0,0,"","",{}]'), "corpus/chunks.*wrong types"),
+    (with_record("chunks", b'["x",0,0,0,"","",[1]]'), "metadata that is no object"),
+    (with_record("chunks", b'["x",0,0,0,"",""]'), "wrong types"),
+    (with_record("chunks", b'["x",0,0,0,"","",{}],[]'), "cannot be read"),
+    (with_record("chunks", b'["\xff",0,0,0,"","",{}]'), "cannot be read"),
     (with_record("chunks", b"[" * 100_000), "cannot be read"),
     (with_record("documents", b'["a","d",{]'), "corpus/documents.*cannot be read"),
     (with_record("documents", b'["a","d",[1]]'), "metadata that is no object"),
