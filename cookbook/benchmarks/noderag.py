@@ -185,7 +185,7 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
         for text, v in zip(texts, vectors, strict=True)
     ]
     entries = [searcher._entries.search(query, options) for query in queries]
-    matrix = searcher._heterograph.matrix()
+    matrix = searcher._heterograph.matrix(np.zeros(0, np.int64), None)
     starts = [each.nodes for each in entries]
     _timed("entry points", lambda i: searcher._entries.search(queries[i], options), count)
     _timed("PPR, one question", lambda i: shallow_pagerank(matrix, starts[i]), count)

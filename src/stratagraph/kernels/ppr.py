@@ -44,11 +44,7 @@ def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np
     rows = np.concatenate([ends[:, 0], ends[:, 1]])
     columns = np.concatenate([ends[:, 1], ends[:, 0]])
     both = np.concatenate([weights, weights]).astype(np.float64)
-    return row_stochastic(csr_array(coo_array((both, (rows, columns)), shape=(nodes, nodes))))
-
-
-def row_stochastic(matrix: csr_array) -> csr_array:
-    """A matrix of weights above 0, its rows divided by their sums; float32, with 32-bit rows and columns."""
+    matrix = csr_array(coo_array((both, (rows, columns)), shape=(nodes, nodes)))
     values = matrix.data / np.repeat(matrix.sum(axis=1), np.diff(matrix.indptr))
     indices, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int32, copy=False)
     return csr_array((values.astype(np.float32, copy=False), indices, indptr), shape=matrix.shape)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
+from stratagraph.kernels.float16 import blocks
 from stratagraph.store import nodes, pool
 from stratagraph.store.arrays import SUFFIX, Arrays, NamedArrays, OpenFile, open_arrays
 from stratagraph.store.checksums import Check, problem
@@ -45,7 +46,6 @@ VECTOR_SLOTS = "vectors.slots"
 
 LOOKED_INTO = 32
 """Segments of a folder whose checksums are compared at most, unless everything is compared."""
-_ROWS = 1 << 16  # vectors that are checked at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
 _OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?){re.escape(SUFFIX)}")
 _SEGMENT = re.compile(rf"(?:{pool.FOLDER}|{nodes.FOLDER}/[^/]+|{FOLDER}/[^/]+)/[^/]+")
@@ -331,8 +331,7 @@ def _sources(contents: Contents, part: str, count: int, chunks: int) -> Iterator
 
 def are_infinite(vectors: NDArray[np.floating] | PooledVectors) -> bool:
     """Whether vectors have values that no unit vector has."""
-    parts = (vectors[start : start + _ROWS] for start in range(0, len(vectors), _ROWS))
-    return not all((np.abs(part) <= _LARGEST).all() for part in parts)  # false of NaN too
+    return not all((np.abs(block) <= _LARGEST).all() for _, block in blocks(vectors))  # false of NaN too
 
 
 def _are_rows(array: NDArray[Any] | None, dtype: Any, length: int | None, size: int) -> bool:

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,15 +214,6 @@ class ExternalVectors(PooledVectors):
     """An array of vectors in a vector store; `name` is its name in `Fields`."""
 
     pool: ExternalPool
-
-    def __init__(self, pool: ExternalPool, slots: NDArray[np.integer], name: str) -> None:
-        super().__init__(pool, slots)
-        self.name = name
-
-    def __getitem__(self, rows: Any) -> Any:
-        if isinstance(rows, slice) and not self.pool.is_local:
-            return ExternalVectors(self.pool, self.slots[rows], self.name)
-        return super().__getitem__(rows)
 
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query with chosen rows."""

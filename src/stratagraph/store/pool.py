@@ -69,7 +69,7 @@ class Pool:
 
     def array(self, slots: NDArray[np.integer], name: str = "") -> Vectors:
         """The vectors at these slots, read on demand. A vector store filters by the `name` of the array."""
-        return cast(Vectors, PooledVectors(self, slots))
+        return cast(Vectors, PooledVectors(self, slots, name))
 
     def halves(self, slots: NDArray[np.integer]) -> Halves:
         """The vectors at some slots as stored, shape (slots, dimension); `IndexError` for an unknown slot."""
@@ -105,11 +105,12 @@ class Pool:
 
 
 class PooledVectors:
-    """An array of vectors in a pool. Rows and slices read only these rows; `numpy.asarray` reads all."""
+    """An array of vectors in a pool. A slice is read on demand too, other indices at once."""
 
-    def __init__(self, pool: Pool, slots: NDArray[np.integer]) -> None:
+    def __init__(self, pool: Pool, slots: NDArray[np.integer], name: str = "") -> None:
         self.pool = pool
         self.slots = slots
+        self.name = name
         self.shape = (len(slots), pool.dimension)
         self.dtype = np.dtype(np.float32)
         self.ndim = 2
@@ -121,6 +122,8 @@ class PooledVectors:
     def __getitem__(self, rows: Any) -> Any:
         if self._held is not None:
             return self._held[rows]
+        if isinstance(rows, slice):
+            return self.pool.array(self.slots[rows], self.name)
         if isinstance(rows, tuple):
             return self[rows[0]][(slice(None), *rows[1:])] if np.ndim(rows[0]) else self[rows[0]][rows[1:]]
         slots = self.slots[rows]

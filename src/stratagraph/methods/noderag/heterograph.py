@@ -22,7 +22,6 @@ from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.knn import nearest_of, relinked
-from stratagraph.kernels.ppr import row_stochastic
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Origin, Stored
@@ -242,24 +241,34 @@ class Heterograph:
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.layout = Layout(np.asarray(arrays["layout"]))
         self._arrays = arrays
-        self._matrices: dict[bool, csr_array] = {}
 
-    def matrix(self, semantic: bool = True) -> csr_array:
-        """The matrix of the walk, with or without edges of similarity; made when first asked for."""
-        if semantic not in self._matrices:
-            self._matrices[semantic] = row_stochastic(self._weights(semantic))
-        return self._matrices[semantic]
+    def matrix(self, entries: Rows, steps: int | None, semantic: bool = True) -> csr_array:
+        """The matrix of a walk of so many steps from some nodes, with or without edges of similarity.
 
-    def _weights(self, semantic: bool) -> csr_array:
-        """1 for each edge; 2 for one that is there by its kind and by similarity, if this counts."""
-        indptr, indices, kinds = (self._arrays[name] for name in ("walk.indptr", "walk.indices", KINDS))
+        An edge weighs 1, or 2 if it is there by its kind and by similarity. Only the rows that the walk reads
+        are filled in, which are all if `steps` is None: to normalise all takes far longer than a walk.
+        """
+        indptr, indices, all_kinds = (self._arrays[name] for name in ("walk.indptr", "walk.indices", KINDS))
+        reached = np.full(self.layout.size, steps is None)
+        reached[entries] = True
+        for _ in range(1, steps or 0):
+            rows = np.flatnonzero(reached)
+            reached[indices[ranges(indptr[rows], indptr[rows + 1] - indptr[rows])]] = True
+            if np.count_nonzero(reached) == len(rows):
+                break
+        rows = np.flatnonzero(reached)
+        counts = indptr[rows + 1] - indptr[rows]
+        places, owners = ranges(indptr[rows], counts), np.repeat(np.arange(len(rows)), counts)
+        kinds = all_kinds[places]
         alone = kinds == SIMILAR + Kind.SEMANTIC
-        if semantic:
-            weights = 1 + ((kinds >= SIMILAR) & ~alone).astype(np.float32)
-        else:
-            indptr = np.concatenate([[0], np.cumsum(~alone)])[indptr]
-            indices, weights = indices[~alone], np.ones(len(kinds) - np.count_nonzero(alone), np.float32)
-        return csr_array((weights, indices, indptr), shape=(self.layout.size, self.layout.size))
+        weights = np.float32(1) + ((kinds >= SIMILAR) & ~alone & semantic)
+        if not semantic:
+            places, owners, weights = places[~alone], owners[~alone], weights[~alone]
+        weights /= np.bincount(owners, weights, len(rows)).astype(np.float32)[owners]
+        borders = np.zeros(len(indptr), np.int32)
+        borders[rows + 1] = np.bincount(owners, minlength=len(rows))
+        np.cumsum(borders, out=borders)
+        return csr_array((weights, indices[places], borders), shape=(self.layout.size, self.layout.size))
 
     def counts(self) -> dict[str, int]:
         """Nodes of each type."""

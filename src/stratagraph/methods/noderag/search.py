@@ -343,7 +343,7 @@ class HeterographSearcher:
 
     def _walk(self, entries: Entries, options: NodeRAGOptions) -> tuple[Rows, _Mass]:
         return shallow_pagerank(
-            self._heterograph.matrix(options.semantic_edges),
+            self._heterograph.matrix(entries.nodes, options.steps, options.semantic_edges),
             entries.nodes,
             weights=entries.weights,
             restart=options.restart,
