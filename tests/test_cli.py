@@ -557,6 +557,7 @@ def test_the_demo_tells_what_it_found_and_each_way_to_its_answer() -> None:
 
 
 def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "igraph", None)
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr(
@@ -569,7 +570,9 @@ def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest
     assert any("names Peregrine Lisle, and so does" in line for line in lines)
     assert "   Answer: eleven hives" in lines
     assert "   pip install 'stratagraph[server]'" in lines
-    assert any(line.startswith("Four methods were added to the same index") for line in lines)
+    assert any(line.startswith("One method was added to the same index") for line in lines)
+    left_out = lines.index("Left out for want of packages: archrag, noderag, hirag. To add them:")
+    assert lines[left_out + 1] == "   pip install 'stratagraph[methods]'"
     assert "   stratagraph build my-folder --out idx" in lines
     assert opened == ["http://127.0.0.1:1/"]
 

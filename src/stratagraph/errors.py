@@ -111,12 +111,18 @@ class MissingExtra(StratagraphError, ImportError):
         The extra of stratagraph that installs it, or several with commas; None if there is none.
     more
         What else to say.
+
+    Attributes
+    ----------
+    install
+        The command that installs it.
     """
 
     def __init__(self, what: str, extra: str | None = None, more: str = "") -> None:
         self.what, self.extra = what, extra
         line = what if extra is None else f"'stratagraph[{extra}]'"
-        super().__init__(f"{what} is not installed. Install it with: pip install {line}{more}")
+        self.install = f"pip install {line}"
+        super().__init__(f"{what} is not installed. Install it with: {self.install}{more}")
 
 
 def require(extra: str | None, *modules: str) -> None:

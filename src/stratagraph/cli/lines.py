@@ -41,14 +41,19 @@ def demo_lines(result: DemoResult, path: Path | None) -> Iterator[str]:
     won = sum(each.won for each in result.questions)
     yield f"In {won} of {len(result.questions)}, the walk found what plain vectors missed."
     yield ""
+    added = "One method was" if len(result.own) == 1 else f"{len(result.own)} methods were"
     yield from _wrapped(
-        f"Four methods were added to the same index in {result.methods:.0f} s. Each returns nodes of its own "
+        f"{added} added to the same index in {result.methods:.0f} s. Each returns nodes of its own "
         f"among the passages. The first ones for: {result.asked}",
         "",
     )
     for own in result.own:
         of = "1 document" if own.documents == 1 else f"{own.documents} documents"
         yield from _wrapped(f"{own.method}, {own.kind} of {of}: {_cut(own.text)}", "   ")
+    if result.left_out:
+        yield ""
+        yield f"Left out for want of packages: {', '.join(result.left_out)}. To add them:"
+        yield from (f"   {line}" for line in dict.fromkeys(result.left_out.values()))
     yield ""
     yield click.style("Now with a folder of yours:", bold=True)
     yield "   stratagraph build my-folder --out idx"

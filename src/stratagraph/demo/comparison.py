@@ -72,9 +72,10 @@ class OwnNode:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The output of the demo: seconds and hits of the walk and the four methods.
+    """The output of the demo: seconds and hits of the walk and of the methods.
 
-    `own` are the methods' first own nodes for the question `asked`.
+    `own` are the methods' first own nodes for the question `asked`. `left_out` are the methods that a package
+    is missing for, with what installs it.
     """
 
     documents: int
@@ -83,6 +84,7 @@ class DemoResult:
     questions: tuple[Shown, ...]
     asked: str
     own: tuple[OwnNode, ...]
+    left_out: Mapping[str, str]
 
 
 def shown(index: Index) -> Iterator[Shown]:

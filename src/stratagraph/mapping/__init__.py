@@ -61,7 +61,7 @@ def mapper(
     ValueError
         If there is no such kind, fewer than one worker is asked for, or an argument is not for this kind.
     MissingExtra
-        If Ray is not installed.
+        If Ray, or what processes need (extra `parallel`), is not installed.
     MapperError
         With the first batch, if no cluster answers at the address.
     """

@@ -43,6 +43,7 @@ from stratagraph.operations.changes import (
     RESTORE,
     Change,
     continued,
+    require_packages,
     require_same_settings,
     settings_of,
 )
@@ -86,6 +87,8 @@ class Target:
 
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the next generation."""
+    before = (await in_thread(target.folder.snapshot)).manifest if target.folder.generation else None
+    require_packages(before, change)
     writer = target.folder.writer(
         change.operation,
         compact=change.operation in (REGROUP, COMPACT),

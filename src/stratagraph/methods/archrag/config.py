@@ -108,6 +108,11 @@ class ArchRAGConfig:
         positive("resolution", self.resolution)
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The modules that a build with these settings imports, from optional packages."""
+        return ("igraph",)
+
+    @property
     def group_settings(self) -> list[object]:
         """The settings that communities depend on, among them the names of a user's functions."""
         settings = [self.augmentation, self.clustering, self.neighbours, self.quantile, self.resolution]

@@ -90,6 +90,11 @@ class HiRAGConfig:
             object.__setattr__(self, "meta_types", _texts(self.meta_types))
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The modules that a build with these settings imports, from optional packages."""
+        return ("igraph", "sklearn")
+
+    @property
     def group_settings(self) -> list[float]:
         """The settings that clusters and communities depend on."""
         clusters = [self.cluster_size, self.max_cluster, self.threshold, self.memberships, self.dimensions]

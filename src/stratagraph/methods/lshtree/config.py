@@ -53,6 +53,11 @@ class LSHTreeConfig:
         return [self.summary_tokens]
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The modules that a build with these settings imports, from optional packages."""
+        return ()
+
+    @property
     def group_settings(self) -> list[int]:
         """The settings that groups depend on."""
         return [self.min_cluster, self.max_cluster, self.bits, self.seed]

@@ -70,6 +70,11 @@ class NodeRAGConfig:
         positive("resolution", self.resolution)
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The modules that a build with these settings imports, from optional packages."""
+        return ("igraph",)
+
+    @property
     def group_settings(self) -> list[float]:
         """The settings that communities and important entities depend on."""
         return [self.sources, self.max_community, self.resolution, self.seed]
