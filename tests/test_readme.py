@@ -129,7 +129,8 @@ def test_a_block_that_does_not_run_is_noticed(session: Session, text: str, error
 def test_the_opening_commands_install_in_one_line_each() -> None:
     first, second = (content for _, content in blocks(README) if content.startswith("python3 -m venv"))
     assert first.splitlines() == [
-        "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local,methods]' && .venv/bin/stratagraph demo"
+        "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local,methods]' "
+        "&& .venv/bin/stratagraph demo"
     ]
     (tests,) = second.splitlines()
     assert tests.split(" && ")[-1] == ".venv/bin/python -m pytest -n auto"

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import rel_entr
 
 from stratagraph.kernels.edges import Edges
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden, modularity, split_large
+from stratagraph.kernels.leidenalg import QUALITIES, communities
+from stratagraph.kernels.partition import cluster
 
 
 def rows(graph):
@@ -186,3 +190,61 @@ class TestModularity:
         labels = np.random.default_rng(0).integers(0, 4, 34)
         expected = nx.community.modularity(graph, [set(np.flatnonzero(labels == each)) for each in range(4)])
         assert modularity(ends, weights, labels) == pytest.approx(expected)
+
+
+class TestLeidenalg:
+    @pytest.fixture(autouse=True)
+    def installed(self):
+        pytest.importorskip("leidenalg")
+
+    @pytest.mark.parametrize("quality", QUALITIES)
+    def test_no_partition_of_a_small_graph_is_better(self, quality):
+        """Against all partitions, by the formulas of the papers."""
+        ends = np.array([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [4, 5], [3, 5], [5, 6], [4, 6]])
+        weights = np.ones(9) if quality == "significance" else np.array([1, 0.9, 1, 0.5, 1, 1, 0.8, 0.7, 1])
+        resolution = 0.4 if quality == "CPM" else 1.0
+        value = partial(value_of, quality, ends, weights, resolution)
+        best = max(value(np.array(labels)) for labels in product(range(3), repeat=7))
+        found = communities(ends, weights, 7, quality=quality, resolution=resolution)
+        assert value(found) == pytest.approx(best)
+        assert 1 < found.max() + 1 < 7
+
+    def test_bounds_hold_after_it_and_edges_may_come_in_any_order(self):
+        ends, truth = planted(groups=10, outside=0.004)
+        found = communities(ends, None, 100)
+        assert members(found) == members(truth)
+        assert np.array_equal(communities(ends[::-1, ::-1], None, 100), found)
+        bounded = cluster(ends, None, 100, method=communities, max_size=6)
+        assert np.bincount(bounded).max() <= 6
+        assert connected(ends, bounded)
+        assert communities(ends[:0], None, 3).tolist() == [0, 1, 2]
+
+    def test_a_larger_resolution_makes_more_communities(self):
+        ends, _ = planted(outside=0.05)
+        counts = [communities(ends, None, 200, quality="RBER", resolution=each).max() for each in (0.2, 1, 8)]
+        assert counts == sorted(set(counts))
+
+
+def value_of(quality, ends, weights, resolution, labels):
+    """The quality of a partition, which leidenalg maximises."""
+    nodes, total = len(labels), weights.sum()
+    inside = np.array([weights[(labels[ends] == one).all(axis=1)].sum() for one in np.unique(labels)])
+    sizes = np.bincount(labels)[np.unique(labels)]
+    pairs, density = sizes * (sizes - 1) / 2, 2 * total / nodes / (nodes - 1)
+    match quality:
+        case "modularity":
+            return modularity(ends, weights, labels)
+        case "CPM":
+            return (inside - resolution * pairs).sum()
+        case "RBER":
+            return (inside - resolution * density * pairs).sum()
+        case "significance":
+            whole = pairs > 0
+            return (pairs[whole] * divergence(inside[whole] / pairs[whole], density)).sum()
+        case "surprise":
+            return total * divergence(inside.sum() / total, 2 * pairs.sum() / nodes / (nodes - 1))
+
+
+def divergence(one, other):
+    """Kullback and Leibler's, between two coins."""
+    return rel_entr(one, other) + rel_entr(1 - one, 1 - other)

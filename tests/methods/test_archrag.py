@@ -162,6 +162,15 @@ def test_any_augmentation_with_any_clustering(augmentation: str, clustering: str
     assert levels_of(index)
 
 
+@pytest.mark.parametrize("quality", [None, "RBER", "surprise"])
+def test_communities_of_leidenalg_keep_the_bounds(quality: str | None) -> None:
+    pytest.importorskip("leidenalg")
+    config = {"archrag": {"clustering": "leidenalg", "quality": quality, "max_community": 6}}
+    index = built(GRAPHS["clusters"], config=config)
+    assert_hierarchy(index)
+    assert levels_of(index)[0] < 24
+
+
 def test_a_clustering_of_the_users_own(tmp_path: Any) -> None:
     def pairs(vectors: Any, ends: Any, weights: Any, bound: int) -> Any:
         return np.arange(len(vectors)) // 2
@@ -192,7 +201,9 @@ def test_an_augmentation_of_the_users_own() -> None:
             assert sum(gap == 1 for gap in gaps) >= len(rows) - 1
 
 
-@pytest.mark.parametrize("register", [sg.register_augmentation, sg.register_clustering])
+@pytest.mark.parametrize(
+    "register", [sg.register_augmentation, sg.register_clustering, sg.register_neighbours]
+)
 def test_what_cannot_be_registered_is_named(register: Any) -> None:
     with pytest.raises(TypeError, match="a name and a function"):
         register("no function", 5)

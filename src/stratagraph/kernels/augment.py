@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.edges import Edges, Labels, Weights, common_neighbours
 from stratagraph.kernels.float16 import pair_products
-from stratagraph.kernels.knn import knn_graph, nearest_of
+from stratagraph.kernels.knn import NearestOthers, nearest_of, nearest_others
 from stratagraph.kernels.ranges import among
 
 Augmentation = Literal["knn", "codicil", "none"]
@@ -34,6 +35,7 @@ def augment(
     seed: int = 0,
     threads: int = 1,
     previous: PreviousEdges | None = None,
+    search: NearestOthers | None = None,
 ) -> tuple[Labels, Weights]:
     """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
 
@@ -61,6 +63,8 @@ def augment(
         The threshold is this quantile of the cosines over the given edges; without edges there is none.
     previous
         In mode knn the edges that were added before; only its nodes are given new ones.
+    search
+        Finds the nearest others; None takes C-HNSW.
 
     Returns
     -------
@@ -72,16 +76,18 @@ def augment(
         If a vector is not finite, naming its row; if the edges are not valid.
     """
     attributes = _Attributes.of(vectors)
+    nearest = partial(_nearest, attributes, search=search, seed=seed, threads=threads)
     edges = Edges.of(ends, weights, len(vectors))
     if mode == "none":
         return edges.pairs(), edges.weights
     own = attributes.cosines(edges)
     weighted = Edges(edges.low, edges.high, np.maximum(own, FLOOR), edges.nodes)
     if mode == "codicil":
-        offered = _nearest(attributes, neighbours or CONTENT_NEIGHBOURS, seed, threads)
+        offered = nearest(neighbours or CONTENT_NEIGHBOURS)
         joined = _sample(_join(weighted, offered, attributes, -1.0))
     else:
-        offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, previous)
+        k = neighbours or average_degree(edges)
+        offered = nearest(k) if previous is None else _continued(attributes, edges, k, previous)
         attributed = attributes.lengths > 0
         between = own[attributed[edges.low] & attributed[edges.high]]
         alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
@@ -142,27 +148,25 @@ class _Attributes(NamedTuple):
         return units
 
 
-def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels:
+def _nearest(
+    attributes: _Attributes, k: int, *, search: NearestOthers | None, seed: int, threads: int
+) -> Labels:
     """Pairs of each node and its k nearest others, shape (pairs, 2); exact for a few thousand nodes."""
     nodes = np.flatnonzero(attributes.lengths > 0)
     k = min(k, len(nodes) - 1)
     if k < 1:
         return np.zeros((0, 2), dtype=np.int64)
-    rows, _ = knn_graph(attributes.unit(nodes), k, ef=max(32, k + 8), seed=seed, threads=threads)
+    rows = nearest_others(attributes.unit(nodes), k, search, ef=max(32, k + 8), seed=seed, threads=threads)
     source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
     has_target = target >= 0
     return np.column_stack([nodes[source[has_target]], nodes[target[has_target]]])
 
 
-def _offered(
-    attributes: _Attributes, edges: Edges, k: int, seed: int, threads: int, previous: PreviousEdges | None
-) -> Labels:
-    """Candidate pairs: each node and its nearest, or the previous pairs and those of changed nodes.
+def _continued(attributes: _Attributes, edges: Edges, k: int, previous: PreviousEdges) -> Labels:
+    """The previous pairs, and those of changed nodes.
 
     In previous pairs a node without edges of its own comes first: the pair was offered to it.
     """
-    if previous is None:
-        return _nearest(attributes, k, seed, threads)
     pairs = previous.added.reshape(-1, 2)
     turned = edges.degrees()[pairs[:, 1]] == 0
     pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)

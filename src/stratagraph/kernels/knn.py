@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,8 @@ _MANY = 4  # with fewer than k times as many nodes, each is compared with all
 _COMPARED = 256
 _LINKED = 64  # neighbours of a deleted node that may be linked instead of it
 Nodes64 = NDArray[np.int64]
+NearestOthers = Callable[[Matrix, int], NDArray[np.integer]]
+"""Vectors (n, d) and k to rows (n, k) of the nearest others by inner product, -1 where fewer were found."""
 
 
 def knn_graph(
@@ -48,6 +52,28 @@ def knn_graph(
     index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
     scores[rows < 0] = 0
     return rows, scores
+
+
+def nearest_others(
+    vectors: NDArray[np.floating], k: int, search: NearestOthers | None, **options: int
+) -> NDArray[np.integer]:
+    """Rows of the k nearest others of every vector, by a given search or by `knn_graph` with these options.
+
+    Shape (n, min(k, n - 1)). Raises `ValueError` if what the search gives is not that, or no row.
+    """
+    k, count = min(k, max(len(vectors) - 1, 0)), len(vectors)
+    if search is None or k < 1:
+        return knn_graph(vectors, k, **options)[0]
+    rows = np.asarray(search(np.asarray(vectors, np.float32), k))
+    if rows.shape != (count, k) or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(
+            f"the neighbours given must be rows of shape {(count, k)}, not {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.min() < -1 or rows.max() >= count:
+        raise ValueError(
+            f"the neighbours given must be rows of {count} vectors, or -1, not {rows.min()} to {rows.max()}"
+        )
+    return rows
 
 
 def nearest_of(

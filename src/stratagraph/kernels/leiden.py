@@ -48,10 +48,10 @@ def leiden(
     max_size
         No community is larger; see `split_large`.
     initial
-        Labels to start from, shape (nodes,); a node of label -1 is new and starts alone.
+        Labels to start from, shape (nodes,), with `movable`; a node of label -1 is new and starts alone.
     movable
-        The nodes that may leave their initial community, shape (nodes,); None: all. New nodes always may. The
-        others of one community stay together, unless they alone exceed `max_size`.
+        The nodes that may leave their initial community, shape (nodes,). New nodes always may. The others of
+        one community stay together, unless they alone exceed `max_size`.
 
     Returns
     -------
@@ -63,15 +63,13 @@ def leiden(
     ValueError
         If the edges are not valid.
     """
-    start = None
-    if initial is not None:
+    if initial is None or movable is None:
+        edges = Edges.of(ends, weights, nodes)
+        labels = number(parts(edges, _optimise(edges, resolution, seed)))
+    else:
         initial = np.asarray(initial, dtype=np.int64)
         start = number(np.where(initial < 0, initial.max(initial=0) + 1 + np.arange(nodes), initial))
-    if initial is None or start is None or movable is None:
-        edges = Edges.of(ends, weights, nodes)
-        labels = number(parts(edges, optimise(edges, _masses(edges), resolution, start, seed)))
-    else:
-        labels = number(move(ends, weights, resolution, start, movable | (initial < 0), max_size))
+        labels = number(_move(ends, weights, resolution, start, movable | (initial < 0), max_size))
     if max_size is None or not _large(labels, max_size).any():
         return labels
     return split_large(Edges.of(ends, weights, nodes), labels, max_size, seed)
@@ -99,7 +97,7 @@ def hierarchical_leiden(
     of the level before.
     """
     edges = Edges.of(ends, weights, nodes)
-    levels = [number(parts(edges, optimise(edges, _masses(edges), resolution, None, seed)))]
+    levels = [number(parts(edges, _optimise(edges, resolution, seed)))]
     while len(levels) < max_levels:
         labels = _split_once(edges, levels[-1], max_size, seed + len(levels))
         if labels.max(initial=-1) == levels[-1].max(initial=-1):
@@ -126,33 +124,27 @@ def modularity(
     return inside / total - float((strengths**2).sum()) / (2 * total) ** 2
 
 
-def _masses(edges: Edges) -> Weights:
-    """Masses of the nodes by which `optimise` maximises modularity."""
-    strengths = edges.strengths()
-    return strengths / np.sqrt(strengths.sum()) if len(edges) else strengths
+def _optimise(edges: Edges, resolution: float, seed: int, masses: Weights | None = None) -> Labels:
+    """A partition that maximises modularity, by igraph.
 
-
-def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels | None, seed: int) -> Labels:
-    """A partition that maximises sum over communities of (weight inside - resolution * pairs of masses).
-
-    A node's strength over sqrt(2m) as its mass makes this modularity. `initial` are labels to start from,
-    none negative; None: each node alone.
+    With masses of the nodes it maximises sum over communities of (weight inside - resolution * pairs of
+    masses).
     """
     if not len(edges):
         return np.arange(edges.nodes, dtype=np.int64)
     import igraph
 
     graph = igraph.Graph(n=edges.nodes, edges=edges.pairs())
+    objective = "modularity" if masses is None else "CPM"
     # igraph draws from one generator per process, and by default from Python's own.
     with _ONE_AT_A_TIME:
         igraph.set_random_number_generator(random.Random(seed))
         try:
             clustering = graph.community_leiden(
-                objective_function="CPM",
+                objective_function=objective,
                 weights=edges.weights.tolist(),
-                node_weights=masses.tolist(),
+                node_weights=None if masses is None else masses.tolist(),
                 resolution=resolution,
-                initial_membership=None if initial is None else initial.tolist(),
                 n_iterations=_ITERATIONS_IF_SMALL if len(edges) <= _SMALL else _ITERATIONS,
             )
         finally:
@@ -205,7 +197,7 @@ def _leiden_in_each(edges: Edges, labels: Labels, chosen: NDArray[np.bool_], see
     strengths = inner.strengths()
     totals = np.bincount(outer, strengths)[outer]
     masses = np.divide(strengths, np.sqrt(totals), out=np.zeros_like(strengths), where=totals > 0)
-    pieces_of_members = optimise(inner, masses, 1.0, None, seed)
+    pieces_of_members = _optimise(inner, 1.0, seed, masses)
     pieces_of_members[strengths == 0] = pieces_of_members.max(initial=0) + 1
     pieces = np.zeros(len(labels), dtype=np.int64)
     pieces[members] = pieces_of_members + 1
@@ -338,7 +330,7 @@ def _joined(edges: Edges, labels: Labels, spare: int, max_size: int | None) -> L
     return number(communities)
 
 
-def move(
+def _move(
     ends: NDArray[np.integer],
     weights: NDArray[np.floating] | None,
     resolution: float,
@@ -373,7 +365,7 @@ def move(
 
 
 def _masses_of_ends(ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Weights:
-    """The masses of `leiden.optimise` by which it maximises modularity, without putting edges in order."""
+    """The masses of nodes by which pairs of them make modularity, without putting edges in order."""
     values = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
     lower = np.bincount(ends[:, 0], values, nodes).astype(np.float64)
     strengths: Weights = lower + np.bincount(ends[:, 1], values, nodes)

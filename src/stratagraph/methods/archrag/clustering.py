@@ -1,19 +1,16 @@
-"""Any augmentation with any clustering (Alg. 1, lines 3 to 6; ERRATA A1, A2, A4).
-
-A configuration names both. A user registers a function under a name and configures `custom:<name>`. Builds
-and updates need the function, searches do not.
-"""
+"""Any augmentation with any clustering (Alg. 1, lines 3 to 6; ERRATA A1, A2, A4)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.partition import Method
+from stratagraph.methods.choices import Choices
 from stratagraph.types.protocols import Rows, Vectors
 
 Weights = NDArray[np.float64]
@@ -21,42 +18,9 @@ Augmentation = Callable[[Vectors, Rows, Weights], tuple[Rows, Weights]]
 """Vectors (n, d), ends (m, 2) and weights (m,) of a graph to the ends and weights of another on its nodes."""
 Clustering = Callable[[Vectors, Rows, Weights, int], NDArray[np.integer]]
 """Vectors (n, d), ends (m, 2), weights (m,) and the bound on sizes to a label for each node, shape (n,)."""
-CUSTOM = "custom:"
 
-
-_BUILT_IN = {"augmentation": get_args(augmenting.Augmentation), "clustering": get_args(Method)}
-_REGISTERED: dict[str, dict[str, Callable[..., Any]]] = {"augmentation": {}, "clustering": {}}
-
-
-def check_choice(setting: str, name: str) -> None:
-    """`ValueError` unless the name is built in or has the form of a registered one."""
-    if name not in _BUILT_IN[setting] and not (name.startswith(CUSTOM) and name != CUSTOM):
-        raise ValueError(
-            f"there is no {setting} {name!r}; choose from {', '.join(_BUILT_IN[setting])}, or register your "
-            f"own and name it '{CUSTOM}<name>'"
-        )
-
-
-def custom(setting: str, name: str) -> Callable[..., Any] | None:
-    """The user's function of a name that a configuration gives; None if the name is built in."""
-    if not name.startswith(CUSTOM):
-        return None
-    own = name.removeprefix(CUSTOM)
-    if own not in _REGISTERED[setting]:
-        raise ValueError(
-            f"{setting} {name!r} is not registered in this process; call "
-            f"register_{setting}({own!r}, function) before building"
-        )
-    return _REGISTERED[setting][own]
-
-
-def _register(setting: str, name: str, function: Callable[..., Any]) -> str:
-    if not isinstance(name, str) or not callable(function):
-        raise TypeError(f"register_{setting} takes a name and a function, not {name!r} and {function!r}")
-    if not name:
-        raise ValueError(f"register_{setting} needs a name that is not empty")
-    _REGISTERED[setting][name] = function
-    return CUSTOM + name
+AUGMENTATIONS = Choices("augmentation", get_args(augmenting.Augmentation))
+CLUSTERINGS = Choices("clustering", (*get_args(Method), "leidenalg"))
 
 
 def register_augmentation(name: str, function: Augmentation) -> str:
@@ -89,7 +53,7 @@ def register_augmentation(name: str, function: Augmentation) -> str:
     >>> register_augmentation("as it is", lambda vectors, ends, weights: (ends, weights))
     'custom:as it is'
     """
-    return _register("augmentation", name, function)
+    return AUGMENTATIONS.register(name, function)
 
 
 def register_clustering(name: str, function: Clustering) -> str:
@@ -111,4 +75,4 @@ def register_clustering(name: str, function: Clustering) -> str:
     >>> register_clustering("pairs", lambda vectors, ends, weights, bound: np.arange(len(vectors)) // 2)
     'custom:pairs'
     """
-    return _register("clustering", name, function)
+    return CLUSTERINGS.register(name, function)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.kernels.chnsw_layer import Kind
 from stratagraph.kernels.chnsw_options import Mode
-from stratagraph.methods.archrag.clustering import check_choice
+from stratagraph.kernels.leidenalg import QUALITIES, WITHOUT_RESOLUTION, Quality
+from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS
+from stratagraph.methods.choices import check_neighbours, neighbour_packages
 from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole
 
@@ -25,14 +28,20 @@ class ArchRAGConfig:
         `knn`, `codicil` or `none`, or `custom:<name>` of one that was registered with
         `stratagraph.register_augmentation`.
     clustering
-        `leiden`, `spectral`, `scan` or `node2vec`, or `custom:<name>` of one that was registered with
-        `stratagraph.register_clustering`.
+        `leiden`, `leidenalg`, `spectral`, `scan` or `node2vec`, or `custom:<name>` of one that was registered
+        with `stratagraph.register_clustering`.
+    quality
+        What `leidenalg` maximises: `modularity` (also None), `CPM`, `RBER`, `significance` or `surprise`.
     neighbours
+        How nearest neighbours are searched in a build: `chnsw`, `hnswlib`, or `custom:<name>` of a search
+        that was registered with `stratagraph.register_neighbours`. hnswlib takes options:
+        `{"name": "hnswlib", "M": 16, "ef_construction": 200, "ef": 100}`.
+    added_neighbours
         Neighbours that augmentation offers each node (K of ERRATA A2); None takes the average degree.
     quantile
         Added edges are as similar as this quantile of the edges there are (ERRATA A2).
     resolution
-        Of Leiden's modularity; more of it makes smaller communities.
+        Of Leiden's modularity, and of leidenalg's CPM and RBER; more of it makes smaller communities.
     max_community
         Most members of a community (ERRATA A4).
     max_levels
@@ -68,7 +77,9 @@ class ArchRAGConfig:
 
     augmentation: str = "knn"
     clustering: str = "leiden"
-    neighbours: int | None = None
+    quality: Quality | None = None
+    neighbours: str | Mapping[str, Any] = "chnsw"
+    added_neighbours: int | None = None
     quantile: float = 0.8
     resolution: float = 1.0
     max_community: int = 15
@@ -86,10 +97,17 @@ class ArchRAGConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("augmentation", self.augmentation)
-        check_choice("clustering", self.clustering)
-        if self.neighbours is not None:
-            whole("neighbours", self.neighbours, 1, 1000)
+        AUGMENTATIONS.check(self.augmentation)
+        CLUSTERINGS.check(self.clustering)
+        check_neighbours(self.neighbours)
+        if self.quality is not None:
+            one_of("quality", self.quality, QUALITIES)
+            if self.clustering != "leidenalg":
+                raise ValueError(f"quality is for clustering='leidenalg', and it is {self.clustering!r}")
+            if self.quality in WITHOUT_RESOLUTION and self.resolution != 1:
+                raise ValueError(f"{self.quality} has no resolution, and resolution is {self.resolution}")
+        if self.added_neighbours is not None:
+            whole("added_neighbours", self.added_neighbours, 1, 1000)
         whole("max_community", self.max_community, 2, 1000)
         whole("max_levels", self.max_levels, 0, 100)
         whole("min_communities", self.min_communities, 2)
@@ -110,13 +128,15 @@ class ArchRAGConfig:
     @property
     def packages(self) -> tuple[str, ...]:
         """The modules that a build with these settings imports, from optional packages."""
-        return ("igraph",)
+        own = ["leidenalg"] if self.clustering == "leidenalg" else []
+        return ("igraph", *own, *neighbour_packages(self.neighbours))
 
     @property
     def group_settings(self) -> list[object]:
         """The settings that communities depend on, among them the names of a user's functions."""
-        settings = [self.augmentation, self.clustering, self.neighbours, self.quantile, self.resolution]
-        return [*settings, self.max_community, self.seed]
+        clustering = [self.clustering, self.quality, self.resolution, self.max_community]
+        edges = [self.augmentation, self.neighbours, self.added_neighbours, self.quantile]
+        return [*clustering, *edges, self.seed]
 
     @property
     def text_settings(self) -> list[int]:

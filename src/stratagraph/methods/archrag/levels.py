@@ -20,10 +20,12 @@ from stratagraph.ingest.marks import Marks, combined, label_sums, mixed
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.augment import PreviousEdges, added, augment
 from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.leidenalg import communities
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label, ranges, split
-from stratagraph.methods.archrag.clustering import Weights, custom
+from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
+from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.drift import Drift, communities_measured, majority
 from stratagraph.methods.groups import (
     VECTOR_HASHES,
@@ -200,7 +202,7 @@ def augmented(
     previous: PreviousEdges | None = None,
 ) -> tuple[Rows, Weights]:
     """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
-    function = custom("augmentation", config.augmentation)
+    function = AUGMENTATIONS.custom(config.augmentation)
     if function is not None:
         new_ends, weighed = function(np.asarray(vectors), ends, weights)
         return np.asarray(new_ends, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
@@ -209,28 +211,32 @@ def augmented(
         ends,
         weights,
         mode=config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
-        neighbours=config.neighbours,
+        neighbours=config.added_neighbours,
         quantile=config.quantile,
         seed=config.seed,
         threads=os.cpu_count() or 1,
         previous=previous,
+        search=neighbour_search(config.neighbours, config.seed),
     )
 
 
 def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGConfig) -> Labels:
     """A community for each node, none larger than the bound (line 6)."""
-    function, method = custom("clustering", config.clustering), config.clustering
+    method: Any = config.clustering
+    if method == "leidenalg":
+        quality = config.quality or "modularity"
+        method = partial(communities, quality=quality, resolution=config.resolution, seed=config.seed)
+    elif (function := CLUSTERINGS.custom(method)) is not None:
 
-    def own(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-        assert function is not None
-        labels: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
-        return labels
+        def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
+            labels: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
+            return labels
 
     return cluster(
         ends,
         weights,
         len(vectors),
-        method=own if function else method,  # type: ignore[arg-type]  # checked as above
+        method=method,
         max_size=config.max_community,
         resolution=config.resolution,
         seed=config.seed,

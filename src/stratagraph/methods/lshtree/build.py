@@ -22,9 +22,10 @@ from stratagraph.ingest.marks import Marks, combined, list_sums
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.ingest.summarize import summarize
 from stratagraph.kernels.buckets import Groups, group, place
-from stratagraph.kernels.knn import knn_graph
+from stratagraph.kernels.knn import nearest_others
 from stratagraph.kernels.lsh import WORD, Codes, hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
+from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
@@ -132,7 +133,8 @@ def partition(layer: Layer, config: LSHTreeConfig, grouped: Mapping[str, NDArray
 
     homes = None if grouped is None else previous_groups(grouped, layer.level, layer.origin)
     if grouped is None or homes is None or (homes < 0).all():
-        neighbours, _ = knn_graph(layer.vectors, NEIGHBOURS)
+        search = neighbour_search(config.neighbours, config.seed)
+        neighbours = nearest_others(layer.vectors, NEIGHBOURS, search)
         codes = hash_codes(layer.vectors, planes)
         bounds = {"minimum": config.min_cluster, "maximum": config.max_cluster}
         return group(codes, neighbours, ties=layer.ties, **bounds)

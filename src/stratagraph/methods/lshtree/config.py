@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from stratagraph.methods.choices import check_neighbours, neighbour_packages
 from stratagraph.methods.validation import SearchOptions, levels, one_of, whole, wholes
 
 
@@ -26,6 +28,9 @@ class LSHTreeConfig:
         A level of fewer nodes is not grouped again (the paper's n_min).
     summary_tokens
         Length that a summary aims at, in tokens.
+    neighbours
+        How nearest neighbours are searched in a build: `chnsw`, `hnswlib` with or without options, or
+        `custom:<name>`, as for `ArchRAGConfig`.
     seed
         Of the hyperplanes.
     """
@@ -36,11 +41,13 @@ class LSHTreeConfig:
     max_levels: int = 5
     min_level: int = 8
     summary_tokens: int = 160
+    neighbours: str | Mapping[str, Any] = "chnsw"
     seed: int = 0
 
     def __post_init__(self) -> None:
         wholes(self, min_cluster=2, max_cluster=2, max_levels=0, min_level=2, summary_tokens=10, seed=0)
         whole("bits", self.bits, 1, 1024)
+        check_neighbours(self.neighbours)
         if self.max_cluster < 2 * self.min_cluster - 1:
             raise ValueError(
                 f"max_cluster must be at least 2 * min_cluster - 1 = {2 * self.min_cluster - 1}, "
@@ -55,12 +62,12 @@ class LSHTreeConfig:
     @property
     def packages(self) -> tuple[str, ...]:
         """The modules that a build with these settings imports, from optional packages."""
-        return ()
+        return neighbour_packages(self.neighbours)
 
     @property
-    def group_settings(self) -> list[int]:
+    def group_settings(self) -> list[object]:
         """The settings that groups depend on."""
-        return [self.min_cluster, self.max_cluster, self.bits, self.seed]
+        return [self.min_cluster, self.max_cluster, self.bits, self.neighbours, self.seed]
 
 
 @dataclass(frozen=True, slots=True)

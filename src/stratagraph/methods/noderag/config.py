@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from stratagraph.ingest.summarize import MEMBER_TOKENS
+from stratagraph.methods.choices import check_neighbours, neighbour_packages
 from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole, wholes
 
 TYPES = "TNRSAHO"
@@ -46,6 +47,9 @@ class NodeRAGConfig:
         More of it makes more and smaller communities.
     links
         Links that a node sets in the graph whose level 0 gives the semantic edges; 0 leaves them out.
+    neighbours
+        How nearest neighbours are searched in a build: `chnsw`, `hnswlib` with or without options, or
+        `custom:<name>`, as for `ArchRAGConfig`. The last two join each node with its `links` nearest.
     seed
         Of the betweenness sample, the communities, the clusters, and the order of insertion.
     """
@@ -60,6 +64,7 @@ class NodeRAGConfig:
     elements: int = 3
     resolution: float = 1.0
     links: int = 16
+    neighbours: str | Mapping[str, Any] = "chnsw"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -68,16 +73,17 @@ class NodeRAGConfig:
         if self.links == 1:
             raise ValueError("links must be 0 or at least 2, not 1: one link each leaves islands")
         positive("resolution", self.resolution)
+        check_neighbours(self.neighbours)
 
     @property
     def packages(self) -> tuple[str, ...]:
         """The modules that a build with these settings imports, from optional packages."""
-        return ("igraph",)
+        return ("igraph", *neighbour_packages(self.neighbours))
 
     @property
-    def group_settings(self) -> list[float]:
-        """The settings that communities and important entities depend on."""
-        return [self.sources, self.max_community, self.resolution, self.seed]
+    def group_settings(self) -> list[object]:
+        """The settings that communities, important entities and edges by meaning depend on."""
+        return [self.sources, self.max_community, self.resolution, self.links, self.neighbours, self.seed]
 
     @property
     def text_settings(self) -> list[int]:

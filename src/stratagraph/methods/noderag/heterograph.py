@@ -21,10 +21,11 @@ from scipy.sparse import csr_array
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.float16 import chosen, nonzero_rows
-from stratagraph.kernels.knn import nearest_of, relinked
+from stratagraph.kernels.knn import nearest_of, nearest_others, relinked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Origin, Stored
+from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.noderag.config import TYPES, NodeRAGConfig
 from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Vectors
@@ -370,10 +371,15 @@ def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> R
 
 
 def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows:
-    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2); zero vectors have none."""
+    """The edges at level 0 of an HNSW graph over these nodes, or to the nearest that another search finds.
+
+    Shape (edges, 2); zero vectors have none.
+    """
     rows = nonzero_rows(vectors)
     if not config.links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
+    if (search := neighbour_search(config.neighbours, config.seed)) is not None:
+        return _linked(nodes[rows], nearest_others(chosen(vectors, rows), config.links, search))
     candidates = max(_CANDIDATES, config.links)
     options = Options(
         links=config.links,
@@ -384,5 +390,10 @@ def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows
         seed=config.seed,
     )
     neighbours = CHNSW.build([chosen(vectors, rows)], options=options).arrays()["layer0.links"]
+    return _linked(nodes[rows], neighbours)
+
+
+def _linked(nodes: Rows, neighbours: NDArray[np.integer]) -> Rows:
+    """Pairs of each node and its neighbours, given by their places among the nodes."""
     near, places = np.nonzero(neighbours >= 0)
-    return np.asarray(nodes[rows[np.column_stack([near, neighbours[near, places]])]])
+    return np.asarray(nodes[np.column_stack([near, neighbours[near, places]])])
