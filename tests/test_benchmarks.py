@@ -21,6 +21,7 @@ BENCHMARKS = Path(__file__).parents[1] / "cookbook" / "benchmarks"
         ("indexing.py demo --small --methods lshtree+hirag", "lshtree+hirag"),
         ("walk.py demo --passages 60", "whole walk, unbounded"),
         ("statistics_of_data.py demo", "demo"),
+        ("choices.py demo --nodes 400", "hnswlib, ef=400"),
         ("entity_errors.py demo", "demo"),
     ],
 )
