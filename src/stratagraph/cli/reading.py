@@ -290,7 +290,7 @@ def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Ou
     began = time.perf_counter()
     with sg.build_index(documents, path=path, **given) as index:
         walk = time.perf_counter() - began
-        lacking = {method: missing_extra(method, get_method(method).config_type()) for method in METHODS}
+        lacking = {method: missing_extra(get_method(method).config_type()) for method in METHODS}
         for method in METHODS:
             if lacking[method] is None:
                 index.add_method(method)

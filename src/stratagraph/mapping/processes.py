@@ -19,13 +19,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures.process import BrokenProcessPool
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
-from stratagraph.errors import MapperError, MissingExtra
+from stratagraph.errors import MapperError, require
 from stratagraph.system.locks import Lock, after_fork
 
 if TYPE_CHECKING:
@@ -249,9 +248,7 @@ class ApartMapper(abc.ABC):
     shared_files: bool = True
 
     def __init__(self, workers: int, embed: bool | None) -> None:
-        for package in ("cloudpickle", "loky"):
-            if find_spec(package) is None:
-                raise MissingExtra(package, "parallel")
+        require("parallel", "cloudpickle", "loky")
         self.workers = workers
         self.embed = embed
         self._lock = Lock()

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import MissingExtra, require
 from stratagraph.methods.base import Method, Way
 from stratagraph.methods.validation import SearchOptions
 from stratagraph.types.question import WALK
 
 NAMES = ("lshtree", "archrag", "noderag", "hirag")
 WAYS = (WALK, *NAMES)
-_PACKAGES = {
-    "hnswlib": ("hnswlib", "hnswlib"),
-    "igraph": ("igraph", "methods"),
-    "leidenalg": ("leidenalg", "methods"),
-    "sklearn": ("scikit-learn", "methods"),
-}
-"""The distribution of each module that a build may need, and the extra that installs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +45,14 @@ def get_way(name: str) -> Way:
     return _WALK if name == WALK else get_method(name)
 
 
-def missing_extra(name: str, config: Any) -> MissingExtra | None:
-    """The error for the first package that building a method with these settings needs; None if all are here.
+def missing_extra(config: Any) -> MissingExtra | None:
+    """The error for the first module that a build with a method's settings needs; None if all are here.
 
     A search needs none of them.
     """
-    for module in config.packages:
-        if find_spec(module) is None:
-            package, extra = _PACKAGES[module]
-            return MissingExtra(f"{package}, with which {name} is built,", extra)
+    try:
+        for module in config.packages:
+            require("hnswlib" if module == "hnswlib" else "methods", module)
+    except MissingExtra as error:
+        return error
     return None

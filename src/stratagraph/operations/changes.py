@@ -133,7 +133,7 @@ def require_packages(manifest: Manifest | None, change: Change) -> None:
         recorded = settings_of(manifest, change.config)
         methods |= {name: recorded for name in manifest.methods if name not in methods}
     for name, config in methods.items():
-        if (error := missing_extra(name, config.method(name))) is not None:
+        if (error := missing_extra(config.method(name))) is not None:
             raise error
 
 
