@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llama_index_stratagraph.indices import WalkIndex as WalkIndex
     from llama_index_stratagraph.retriever import StrataRetriever as StrataRetriever
     from llama_index_stratagraph.synthesizer import CoreSynthesizer as CoreSynthesizer
+    from llama_index_stratagraph.vector_store import StrataVectorStore as StrataVectorStore
 
 require("llama-index", "llama_index.core")
 
@@ -32,5 +33,6 @@ if not TYPE_CHECKING:  # a type checker takes the names imported above
             "llama_index_stratagraph.indices": "ArchRAGIndex HiRAGIndex LSHTreeIndex NodeRAGIndex WalkIndex",
             "llama_index_stratagraph.retriever": "StrataRetriever",
             "llama_index_stratagraph.synthesizer": "CoreSynthesizer",
+            "llama_index_stratagraph.vector_store": "StrataVectorStore",
         },
     )

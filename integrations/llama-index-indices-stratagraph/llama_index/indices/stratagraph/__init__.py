@@ -7,6 +7,7 @@ from llama_index_stratagraph import (
     LSHTreeIndex,
     NodeRAGIndex,
     StrataRetriever,
+    StrataVectorStore,
     WalkIndex,
     to_property_graph,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "LSHTreeIndex",
     "NodeRAGIndex",
     "StrataRetriever",
+    "StrataVectorStore",
     "WalkIndex",
     "to_property_graph",
 ]
