@@ -157,12 +157,6 @@ def test_methods_are_named_with_commas(notes: str) -> None:
     assert list(as_json("stats", "idx")["methods"]) == ["noderag", "lshtree"]
 
 
-def test_the_package_runs_as_a_module() -> None:
-    ran = subprocess.run([sys.executable, "-m", "stratagraph", "--help"], capture_output=True, text=True)
-    assert ran.returncode == 0
-    assert ran.stdout.startswith("Usage: stratagraph ")
-
-
 def test_the_rest_of_the_life_of_an_index(built: Path, index: str, here: Path) -> None:
     moved = ("--moved", f"{built / NOTES}={NOTES}")
     line = '{"id": "late", "text": "The late note on the tunnel.", "year": 1903}\n'
@@ -296,14 +290,6 @@ def test_a_build_does_not_index_its_own_files(here: Path) -> None:
     assert as_json("stats", "idx")["documents"] == 1
 
 
-def test_insert_does_not_index_the_index(here: Path) -> None:
-    (here / "a.txt").write_text("The ferry sails.")
-    assert as_json("build", ".", "-o", "idx", *HASHING)["documents"] == 1
-    (here / "b.txt").write_text("The bridge fell.")
-    report = as_json("insert", "idx", ".", *HASHING)
-    assert (report["added"], report["unchanged"], report["skipped_files"]) == (["b.txt"], ["a.txt"], {})
-
-
 def test_estimate(notes: str) -> None:
     assert as_json("estimate", notes)["calls"] == 0
     assert as_json("estimate", notes, *MODEL)["calls"] == 0, "the walk asks no model"
@@ -400,15 +386,6 @@ def test_an_error_is_one_line(arguments: tuple[str, ...], named: str) -> None:
     assert failed.exit_code == 1
     assert named in json.loads(failed.stdout)["message"]
     assert not isinstance(run(*arguments, "--debug").exception, SystemExit)
-
-
-def test_an_unknown_id_names_the_flag(index: str) -> None:
-    result = run("delete", index, "gone.txt", *HASHING)
-    assert result.exit_code == 1
-    assert "gone.txt" in result.stderr
-    assert "--missing-ok" in result.stderr
-    assert "missing_ok" not in result.stderr
-    assert run("delete", index, "gone.txt", "--missing-ok", *HASHING).exit_code == 0
 
 
 def test_wrong_usage_has_its_own_exit_code(index: str) -> None:
@@ -526,19 +503,6 @@ def test_a_missing_module_is_named_as_what_is_missing(package: str, blocked: str
     assert done.returncode == 0, done.stderr
     assert told in done.stdout
     assert ("pip install" in done.stdout) == ("install" in told)
-
-
-def test_every_damage_of_an_index_is_found(index: str) -> None:
-    altered, *_, missing = sorted(Path(index).rglob("*.arrays"))
-    content = bytearray(altered.read_bytes())
-    content[-1] ^= 0xFF
-    altered.write_bytes(content)
-    missing.unlink()
-    result = run("verify", index)
-    assert result.exit_code == 1
-    assert len(result.stdout.splitlines()) == 2
-    assert altered.name in result.stdout
-    assert f"{missing.name}: missing" in result.stdout
 
 
 def test_the_demo_tells_what_it_found_and_each_way_to_its_answer() -> None:

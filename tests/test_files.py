@@ -95,28 +95,6 @@ def test_pages_of_a_pdf_reach_the_citations(tmp_path: Path) -> None:
         assert index.insert([document]).unchanged == (document.id,)
 
 
-def test_word_headings_and_tables(tmp_path: Path) -> None:
-    docx = pytest.importorskip("docx")
-    document = docx.Document()
-    document.core_properties.title = "Manual"
-    document.add_heading("Engine", 1)
-    document.add_paragraph("The engine runs on oil.")
-    document.add_heading("Oil", 2)
-    document.add_paragraph("Change it in May.")
-    table = document.add_table(1, 2)
-    table.cell(0, 0).text, table.cell(0, 1).text = "litres", "12"
-    document.add_heading("Hull", 1)
-    document.add_paragraph("Paint the hull.")
-    document.save(str(tmp_path / "manual.docx"))
-    found = Read(tmp_path)["manual.docx"]
-    assert found.metadata["title"] == "Manual"
-    assert "litres | 12" in found.text
-    headings = [section.metadata["headings"] for section in found.sections]
-    assert headings == [["Engine"], ["Engine", "Oil"], ["Hull"]]
-    for section, begins in zip(found.sections, ["Engine", "Oil", "Hull"], strict=True):
-        assert found.text[section.start :].startswith(begins)
-
-
 def test_markdown_keeps_headings_and_front_matter(tmp_path: Path) -> None:
     text = (
         "---\ntitle: \"Ferry: a log\"\nyear: 1890\ntags: [sea, 'boats']\nauthors:\n  - Mara\n  - Tomas\n---\n"
@@ -246,19 +224,6 @@ def epub(**chapters: str) -> bytes:
     return zipped(**{"META-INF/container.xml": container.encode(), "OPS/book.opf": package.encode(), **files})
 
 
-def test_a_book_is_its_chapters_in_reading_order(tmp_path: Path) -> None:
-    book = epub(
-        z="<!DOCTYPE html><h1>First</h1><p>Mara steered.</p>",
-        cover="<img>",
-        a="<p>No heading.</p><h2>Last</h2>",
-    )
-    (tmp_path / "book.epub").write_bytes(book)
-    found = Read(tmp_path)["book.epub"]
-    assert found.text == "First\n\nMara steered.\n\nNo heading.\n\nLast"
-    assert [each.metadata.get("headings") for each in found.sections] == [["First"], None, ["Last"]]
-    assert found.metadata["author"] == "Ida Fenn"
-
-
 def test_a_book_may_name_letters_as_html_does(tmp_path: Path) -> None:
     kind = '<!DOCTYPE package PUBLIC "+//ISBN 0-9673008-1-9//DTD OEB 1.2 Package//EN" "oebpkg12.dtd">'
     named = (
@@ -275,27 +240,6 @@ def test_a_book_may_name_letters_as_html_does(tmp_path: Path) -> None:
     (tmp_path / "book.epub").write_bytes(book)
     found = Read(tmp_path)["book.epub"]
     assert (found.text, found.metadata["title"]) == ("Mara steered.", "Caf\u00e9")
-
-
-def test_restructured_text_is_its_text(tmp_path: Path) -> None:
-    (tmp_path / "ferry.rst").write_text(
-        ".. _top:\n\n=========\nThe Ferry\n=========\n\n:Author: Ida Fenn\n\n"
-        ".. toctree::\n   :maxdepth: 2\n\n   one\n\n"
-        "It *sails* to :ref:`Ostra <ostra>` and `home <http://x>`_::\n\n    raw ``it``\n\n"
-        "Routes\n------\n\n.. note:: Mind the gap.\n\n.. a comment\n   that goes on\n\n----\n\nDaily.\n"
-    )
-    found = Read(tmp_path)["ferry.rst"]
-    assert found.text.split("\n\n") == [
-        "The Ferry",
-        "It sails to Ostra and home:",
-        "    raw it",
-        "Routes",
-        "Mind the gap.",
-        "Daily.",
-    ]
-    headings = [each.metadata["headings"] for each in found.sections]
-    assert headings == [["The Ferry"], ["The Ferry", "Routes"]]
-    assert (found.metadata["title"], found.metadata["author"]) == ("The Ferry", "Ida Fenn")
 
 
 def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from tests.golden import cases
+from tests.cases import cases
 from tests.test_files import Read, read_here
 
 

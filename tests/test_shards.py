@@ -219,16 +219,6 @@ def test_changes_go_to_their_shards(tmp_path: Path, call: Caller) -> None:
         assert again.verify() == []
 
 
-def test_all_of_a_shard_may_go_and_come_back(tmp_path: Path) -> None:
-    with build(tmp_path / "root", by="topic") as index:
-        gone = [d for d in DOCS if d.metadata["topic"] == "railway"]
-        index.delete([d.id for d in gone])
-        assert len(index.documents()) == len(DOCS) - len(gone)
-        assert "railway" not in {hit.metadata["topic"] for hit in index.retrieve(QUESTION, 30, view="chunks")}
-        index.insert(gone)
-        assert len(index.documents()) == len(DOCS)
-
-
 def test_a_document_may_move_and_a_value_may_be_new(tmp_path: Path) -> None:
     path = tmp_path / "root"
     with build(path, by="topic") as index:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.golden import cases
+from tests.cases import cases
 
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.text.sentences import sentences

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.golden import cases
+from tests.cases import cases
 
 from stratagraph.ingest.extraction.by_model import to_extraction
 from stratagraph.ingest.extraction.parsing import parse_extraction

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from stratagraph.errors import ParseFailed
 from stratagraph.models.structured import json_as, plain_text, read_json
-from tests.golden import cases
+from tests.cases import cases
 
 
 class Entity(BaseModel):

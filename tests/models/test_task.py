@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stratagraph.models.messages import Messages
 from stratagraph.models.task import Prompt, block, repair_request
-from tests.golden import cases
+from tests.cases import cases
 
 SPLIT = 'Say what <passage> is.\n\n{{role "user"}}\n<passage>\n{{text}}\n</passage>\n'
 

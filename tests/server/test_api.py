@@ -377,13 +377,3 @@ def test_a_file_that_cannot_be_read_is_told_as_a_line(client: Client) -> None:
         assert [*job["skipped"]] == ([] if told == "blank" else [name])
         assert tempfile.gettempdir() not in job["error"] + str(job["skipped"])
     assert server.get("/api/index").json()["generation"] == 1
-
-
-def test_a_file_that_lies_about_its_type_is_read_as_what_it_is(client: Client) -> None:
-    pytest.importorskip("pypdfium2")
-    server = client()
-    content = pdf(["Ida Fenn painted the lighthouse."])
-    job = finished(server, server.put("/api/files/notes.txt", content=content).json())
-    assert job["state"] == "done"
-    found = server.post("/api/search", json={"question": "Who painted the lighthouse?", "k": 1}).json()
-    assert found["hits"][0]["metadata"]["page"] == 1

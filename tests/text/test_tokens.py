@@ -7,7 +7,7 @@ import sys
 import warnings
 
 import pytest
-from tests.golden import cases
+from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph.errors import MissingVocabulary

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from tests.golden import cases
+from tests.cases import cases
 
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction.by_model import MOST_ENTITIES, to_extraction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.golden import cases
+from tests.cases import cases
 
 from stratagraph.ingest.extraction.by_rules import extract, question_entities
 from stratagraph.ingest.extraction.candidates import select_terms, settle

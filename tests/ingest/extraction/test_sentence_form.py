@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.golden import cases
+from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph.errors import ParseFailed

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.golden import cases
+from tests.cases import cases
 from tests.test_files import pdf
 
 import stratagraph as sg

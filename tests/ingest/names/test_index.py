@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.golden import cases
+from tests.cases import cases
 
 from stratagraph.errors import Damaged
 from stratagraph.ingest.names.index import NameIndex, canonical, words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.golden import cases
+from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph.ingest.names.index import NameIndex
