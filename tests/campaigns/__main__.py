@@ -19,6 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", choices=CAMPAIGNS)
     parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--small", type=int, help="in place of --trials: so many times those in CI")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # one that is stopped shows what it has
@@ -28,7 +29,8 @@ def main() -> int:
             module, _, function = CAMPAIGNS[name][0].partition(".")
             campaign = getattr(importlib.import_module(f"tests.campaigns.{module}"), function)
             with tempfile.TemporaryDirectory(prefix=f"campaign-{name}-", ignore_cleanup_errors=True) as work:
-                campaign(Path(work), given.trials, given.seed)
+                trials = CAMPAIGNS[name][1] * given.small if given.small else given.trials
+                campaign(Path(work), trials, given.seed)
     finally:
         seconds = time.monotonic() - began
         print(f"\n{', '.join(given.names)}, seed {given.seed}, {seconds:.0f} s\n{table(TALLIES)}", flush=True)

@@ -8,13 +8,16 @@ journalling file systems mostly do, and loses what was not synced of the content
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +199,14 @@ class Stages:
             yield f"beside the folder, {outside} are left"
 
 
+@cache
+def shared_stages() -> Stages:
+    """The stages, made once for all campaigns of a process, in a folder that goes with it."""
+    folder = tempfile.TemporaryDirectory(prefix="campaign-stages-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return Stages(Path(folder.name))
+
+
 def _remember(path: Path) -> None:
     """Answers that a model might have given."""
     folder = IndexFolder.open(path)
@@ -299,7 +310,7 @@ def _note(row: Tally, number: int, end: str, wrongs: Iterator[str]) -> None:
 def kills(work: Path, trials: int, seed: int = 3, mode: int = KILL, kind: str = "kill") -> None:
     """Interrupt every operation at many places, look at the folder, and do the operation again."""
     load(work)
-    stages, outside = Stages(work), Outside(work / "outside")
+    stages, outside = shared_stages(), Outside(work / "outside")
     for name in OPERATIONS:
         row = Tally(f"{kind}: {name} ({stages.calls[name]} calls)")
         for number in _places(stages, trials, name):
@@ -320,7 +331,7 @@ def power_cuts(work: Path, trials: int, seed: int = 5) -> None:
     From ten trials on there are also the calls after those that the folder sees, in the folder above it.
     """
     load(work)
-    stages = Stages(work)
+    stages = shared_stages()
     for name in OPERATIONS:
         calls = stages.calls[name]
         above = range(calls + 1, calls + 4) if trials >= 10 else range(0)

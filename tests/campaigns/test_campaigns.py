@@ -16,13 +16,17 @@ from tests.campaigns.trials import TALLIES, table
 ROOT = Path(__file__).resolve().parents[2]
 
 
+INTERRUPTED = "kills full_disk power_cuts"
+NAMES = [INTERRUPTED, *sorted(CAMPAIGNS.keys() - {"outputs", *INTERRUPTED.split()})]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="trials are forked and limited as on Linux")
-@pytest.mark.parametrize("name", sorted(CAMPAIGNS.keys() - {"outputs"}))
-def test_a_campaign_finds_nothing(name: str, request: pytest.FixtureRequest) -> None:
-    if name in ("full_disk", "kills", "power_cuts") and not available():
+@pytest.mark.parametrize("names", NAMES)
+def test_a_campaign_finds_nothing(names: str, request: pytest.FixtureRequest) -> None:
+    if names == INTERRUPTED and not available():
         pytest.skip("the shim below the file system needs a C compiler")
-    trials = CAMPAIGNS[name][1] * request.config.getoption("--trials")
-    command = [sys.executable, "-m", "tests.campaigns", name, "--trials", str(trials)]
+    times = str(request.config.getoption("--trials"))
+    command = [sys.executable, "-m", "tests.campaigns", *names.split(), "--small", times]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 

@@ -150,9 +150,13 @@ def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callers]:
             yield callers
 
 
-@pytest.mark.parametrize("way", WAYS)
+EVERYWHERE = ("nothing", "<think>", "channels")  # by each way to ask; all other marks by the core alone
+
+
 @pytest.mark.parametrize("streamed", [False, True], ids=["answer", "stream"])
-@pytest.mark.parametrize("marks", FRAME)
+@pytest.mark.parametrize(
+    ("marks", "way"), [(marks, way) for marks in FRAME for way in (WAYS if marks in EVERYWHERE else WAYS[:1])]
+)
 def test_thoughts_are_no_part_of_an_answer(marks: str, streamed: bool, way: str, callers: Callers) -> None:
     said = callers.ask(way, streamed, raw=FRAME[marks].format(draft=DRAFT, answer=ANSWER))
     assert said.text == ANSWER

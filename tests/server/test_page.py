@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +22,20 @@ SERVE = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
 
 
+@pytest.fixture(scope="module")
+def address(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server whose documents no test changes."""
+    yield from served(Path(shutil.copytree(built, tmp_path_factory.mktemp("page") / "idx")))
+
+
 @pytest.fixture
-def address(folder: Path) -> Iterator[str]:
-    command = [*SERVE, str(folder), "--embedder", "hashing", "--port", "0"]
-    with serving(command, "page: ") as address:
+def changing(folder: Path) -> Iterator[str]:
+    """A server whose documents a test changes."""
+    yield from served(folder)
+
+
+def served(folder: Path) -> Iterator[str]:
+    with serving([*SERVE, str(folder), "--embedder", "hashing", "--port", "0"], "page: ") as address:
         yield address
 
 
@@ -110,21 +121,21 @@ def test_a_conversation_is_kept_until_a_new_one_begins(browser: Browser, address
 
 
 def test_markdown_is_shown_as_it_is_meant_and_the_quoted_sentence_is_marked(
-    browser: Browser, address: str
+    browser: Browser, changing: str
 ) -> None:
     text = (
         "# Rules of the Lamp\n\n- Trim the **great wick** at dusk.\n- Oil comes from Hull.\n\n"
         "The warden of Skerry rings `bell two` when\nthe fog comes in.\n\n```\nring --twice <now>\n```\n"
     )
-    request = Request(f"{address}api/files/rules.md", text.encode(), method="PUT")
+    request = Request(f"{changing}api/files/rules.md", text.encode(), method="PUT")
     with urlopen(request, timeout=60) as reply:
         job = json.load(reply)["id"]
     until = time.monotonic() + 60
-    while json.load(urlopen(f"{address}api/jobs/{job}", timeout=60))["state"] != "done":
+    while json.load(urlopen(f"{changing}api/jobs/{job}", timeout=60))["state"] != "done":
         assert time.monotonic() < until
         time.sleep(0.1)
-    wait_for_documents(address, 6)
-    page = browser.open(address)
+    wait_for_documents(changing, 6)
+    page = browser.open(changing)
     ask(page, "When does the warden of Skerry ring the bell?")
     assert page.text(".hit .text strong") == "great wick"
     assert page.text(".hit .text pre") == "ring --twice <now>"
@@ -137,7 +148,7 @@ def test_markdown_is_shown_as_it_is_meant_and_the_quoted_sentence_is_marked(
     marked = page.run("[...document.querySelectorAll('.reader mark')].map(e => e.textContent).join('')")
     assert "fog comes in" in marked
     assert "Hull" not in marked
-    assert_quiet(page, address)
+    assert_quiet(page, changing)
 
 
 def test_kinds_of_hits_are_filtered(browser: Browser, address: str) -> None:
@@ -166,12 +177,12 @@ def test_markup_in_documents_is_text(browser: Browser, address: str) -> None:
     assert_quiet(page, address)
 
 
-def test_separators_of_lines_in_a_text_are_no_end_of_an_event(browser: Browser, address: str) -> None:
+def test_separators_of_lines_in_a_text_are_no_end_of_an_event(browser: Browser, changing: str) -> None:
     body = json.dumps([{"id": "u", "text": "Ida Fenn painted\u2028the lighthouse\u2029of Skerry."}])
     head = {"content-type": "application/json"}
-    urlopen(Request(f"{address}api/documents", body.encode(), head), timeout=60).read()
-    wait_for_documents(address, 6)
-    page = browser.open(address)
+    urlopen(Request(f"{changing}api/documents", body.encode(), head), timeout=60).read()
+    wait_for_documents(changing, 6)
+    page = browser.open(changing)
     ask(page, "Who painted the lighthouse of Skerry?")
     assert "Ida Fenn" in page.text(".hit .text")
     page.run("location.hash = 'constructor'")
@@ -209,8 +220,8 @@ def test_the_hierarchy_is_walked_by_keys(browser: Browser, address: str) -> None
     assert_quiet(page, address)
 
 
-def test_documents_are_added_and_deleted(browser: Browser, address: str) -> None:
-    page = browser.open(address + "#documents")
+def test_documents_are_added_and_deleted(browser: Browser, changing: str) -> None:
+    page = browser.open(changing + "#documents")
     wait(page, "document.querySelectorAll('.documents li').length == 5")
     page.run(
         """(() => { const files = new DataTransfer();
@@ -230,7 +241,7 @@ def test_documents_are_added_and_deleted(browser: Browser, address: str) -> None
     page.run("location.hash = 'costs'")
     wait(page, "document.querySelectorAll('#view-costs tbody tr').length > 1")
     assert "insert" in page.text("#view-costs table")
-    assert_quiet(page, address)
+    assert_quiet(page, changing)
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -268,8 +279,8 @@ def test_a_token_is_asked_for_and_kept(browser: Browser, folder: Path) -> None:
         assert "token" not in page.run("location.href")
 
 
-def test_all_chosen_files_are_uploaded(browser: Browser, address: str) -> None:
-    page = browser.open(address + "#documents")
+def test_all_chosen_files_are_uploaded(browser: Browser, changing: str) -> None:
+    page = browser.open(changing + "#documents")
     wait(page, "document.querySelectorAll('.documents li').length == 5")
     page.run(
         """(() => { const files = new DataTransfer();
@@ -281,4 +292,4 @@ def test_all_chosen_files_are_uploaded(browser: Browser, address: str) -> None:
     )
     wait(page, "document.querySelectorAll('.documents li').length == 8", 60)
     assert all(f"{name}.txt" in page.text(".documents") for name in ("one", "two", "three"))
-    assert_quiet(page, address)
+    assert_quiet(page, changing)
