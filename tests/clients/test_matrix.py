@@ -22,6 +22,8 @@ from stratagraph.errors import CallFailed, ModelError, ParseFailed, StratagraphE
 from stratagraph.ingest.extraction.by_model import EXTRACT
 from stratagraph.models.budget import Limits
 from stratagraph.models.gate import CallItem, ModelGate
+from stratagraph.models.structured import plain_text
+from stratagraph.models.task import Prompt, Task
 from stratagraph.testing import MemoryCalls
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer, first
@@ -242,3 +244,48 @@ async def test_what_users_gave_is_left_as_it_is() -> None:
         assert chat.root_client.max_retries == llm._get_client().max_retries == llm.max_retries == 7
         assert chat.temperature is None
         assert of_langchain(chat).settings == {"temperature": 0.0, "top_p": 0.5}
+
+
+PROMPT = Prompt("p", 'Be {brief}.\n\n{{role "user"}}\n<text>\n{{text}}\n</text>\n')
+TASK = Task("t", PROMPT, plain_text, lambda values: "")
+VALUES = {"text": "Ada {system} wrote."}
+RULES, DATA = "Be {brief}.", "<text>\nAda {system} wrote.\n</text>"
+
+
+def sent(body: dict[str, Any]) -> list[tuple[str, str]]:
+    """Role and text of each message of a request; of a completion its prompt."""
+    if "prompt" in body:
+        return [("text", body["prompt"].strip())]
+    return [(each["role"], each["content"].strip()) for each in body["messages"]]
+
+
+async def streamed(gate: ModelGate) -> str:
+    *pieces, whole = [piece async for piece in gate.stream(PROMPT, VALUES, stage="answer")]
+    assert "".join(pieces) == whole
+    return whole
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_two_messages(name: str) -> None:
+    with ModelServer(write=lambda prompt: "fine") as server:
+        _sync.run(ModelGate(CLIENTS[name](server), None).call(TASK, VALUES, item="one"))
+        asyncio.run(ModelGate(CLIENTS[name](server), None).call(TASK, VALUES, item="one"))
+        _sync.run(streamed(ModelGate(CLIENTS[name](server), None)))
+        asyncio.run(streamed(ModelGate(CLIENTS[name](server), None)))
+        expected = [("system", RULES), ("user", DATA)]
+        if name == "OpenAILike text":
+            expected = [("text", f"{RULES}\n\n{DATA}")]
+        assert [sent(body) for body in server.bodies] == [expected] * 4
+
+
+@pytest.mark.parametrize("name", [name for name in CLIENTS if name != "OpenAILike text"])
+def test_a_model_without_system_messages_is_told_all_as_the_user(name: str) -> None:
+    with ModelServer(write=lambda prompt: "fine", system=False) as server:
+        gate = ModelGate(CLIENTS[name](server), None)
+        for text in ("one", "two"):
+            assert _sync.run(gate.call(TASK, {"text": text}, item=text)) == "fine"
+        assert [len(sent(body)) for body in server.bodies] == [2, 1, 1]
+        assert sent(server.bodies[1]) == [("user", f"{RULES}\n\n<text>\none\n</text>")]
+        another = ModelGate(CLIENTS[name](server), None)
+        assert _sync.run(streamed(another)).strip() == "fine"
+        assert another.ledger.total.calls == 1

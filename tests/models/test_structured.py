@@ -1,7 +1,12 @@
+"""Raw output of models as text and JSON: cleaned whole and in pieces, put right, or refused with a reason."""
+
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from stratagraph.errors import ParseFailed
+from stratagraph.models.cleaning import Cleaner, clean
 from stratagraph.models.structured import json_as, plain_text, read_json
 from tests.cases import cases
 
@@ -163,3 +169,97 @@ def test_monstrous_answers_are_refused(answer: str) -> None:
 def test_other_keys_are_named() -> None:
     with pytest.raises(ParseFailed, match="none of the fields that were asked for, but 'points_of_it'"):
         read_json('{"points_of_it": "x"}', lambda value, repaired: None)
+
+
+MEGABYTE = 2**20
+TEXTS = {
+    "<think>maybe [2]</think>At seven [1].": "At seven [1].",
+    "<THINK>a<think>b</think>c</Think>At seven.": "At seven.",
+    "<|channel|>analysis<|message|>Hm<|end|><|channel|>final<|message|>At seven.<|return|>": "At seven.",
+    "analysisWell.assistantfinalAt seven.": "At seven.",
+    "analysis of the fares": "analysis of the fares",
+    "Assistant: At seven.<|im_end|>\n<|im_start|>user\nAnd then?": "At seven.",
+    "Assistants wait.": "Assistants wait.",
+    "<answer>At seven.</answer>": "At seven.",
+    "At seven.<think>Or not": "At seven.",
+    "Use `<think>` and `</think>`.": "Use `<think>` and `</think>`.",
+    "So:\n```\n<think>x</think>\n```\nDone.": "So:\n```\n<think>x</think>\n```\nDone.",
+    '{"text": "a <think> mark"}': '{"text": "a <think> mark"}',
+    "At < seven > six [2], ◁ and <": "At < seven > six [2], ◁ and <",
+}
+
+
+@pytest.mark.parametrize("raw", TEXTS)
+def test_a_stream_is_cleaned_as_a_whole_wherever_it_is_cut(raw: str) -> None:
+    assert clean(raw) == TEXTS[raw]
+    for cuts in (*([at] for at in range(len(raw))), range(len(raw))):
+        cleaner, ends = Cleaner(), [0, *cuts, len(raw)]
+        pieces = [cleaner.feed(raw[at:end]) for at, end in itertools.pairwise(ends)]
+        assert "".join(pieces) + cleaner.close() == cleaner.text == TEXTS[raw], ends
+
+
+@pytest.mark.parametrize("raw", ["Maybe</think>At seven.", "Maybe `</think>At seven."])
+def test_only_a_closing_mark_leaves_what_follows(raw: str) -> None:
+    assert clean(raw) == "At seven."
+    cleaner = Cleaner(thinking=True)
+    assert cleaner.feed(raw) + cleaner.close() == "At seven."
+
+
+def test_a_megabyte_of_thoughts_without_an_end_is_no_text() -> None:
+    raw = "<think>" + "Hm, `so`. " * (MEGABYTE // 10)
+    assert clean(raw) == ""
+    cleaner = Cleaner()
+    assert {cleaner.feed(raw[at : at + 4096]) for at in range(0, len(raw), 4096)} == {""}
+    assert cleaner.close() == cleaner.text == ""
+
+
+class Ship(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize("draft", ["[" * 10_000, "[" * 10_000 + "]" * 10_000, '{"name":' * 10_000])
+def test_deep_json_in_a_thought_is_passed_over(draft: str) -> None:
+    assert json_as(Ship)(f"<think>{draft}</think>{json.dumps({'name': 'Ostra'})}").name == "Ostra"
+
+
+class Finding(BaseModel):
+    summary: str
+    explanation: str
+
+
+class CommunityReport(BaseModel):
+    title: str
+    summary: str
+    rating: float
+    rating_explanation: str
+    findings: list[Finding]
+
+
+@pytest.fixture(scope="module")
+def completions(shared_data: Path) -> dict[str, list[str]]:
+    file = shared_data / "nano_graphrag_raw_llm_outputs" / "outputs.jsonl"
+    if not file.is_file():
+        pytest.skip("these completions are not here")
+    kinds: dict[str, list[str]] = {}
+    for line in file.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        kinds.setdefault(row["kind"], []).append(row["output"])
+    return kinds
+
+
+def test_every_report_is_read(completions: dict[str, list[str]]) -> None:
+    parse = json_as(CommunityReport)
+    reports = [parse(answer) for answer in completions["community_report"]]
+    assert len(reports) == 346
+    assert all(each.title and each.findings for each in reports)
+
+
+def test_reports_survive_damage(completions: dict[str, list[str]]) -> None:
+    parse = json_as(CommunityReport)
+    for answer in completions["community_report"][::10]:
+        whole = parse(answer)
+        assert parse(f"Here is the report:\n```json\n{answer}\n```\nDone.") == whole
+        cut = answer.rstrip()[:-4]  # within the end of the last finding, or after it
+        assert parse(cut).title == whole.title
+        trailing = re.sub(r"\}\s*\]\s*\}\s*$", "},]}", answer)
+        assert parse(trailing) == whole

@@ -1,3 +1,5 @@
+"""Tokens as they are counted and estimated, and texts cut to a number of characters."""
+
 from __future__ import annotations
 
 import hashlib
@@ -7,11 +9,14 @@ import sys
 import warnings
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph.errors import MissingVocabulary
 from stratagraph.text import tokens
+from stratagraph.text.sentences import clip
 from stratagraph.text.tokens import Estimate, choose, named
 
 
@@ -164,3 +169,14 @@ def test_a_vocabulary_that_is_gone_stops_changes_and_no_question(tmp_path, monke
             index.insert([sg.Document("b", TEXT)])
     with pytest.raises(MissingVocabulary, match="cl100k_base"):
         sg.build_index([sg.Document("a", TEXT)], config=config, **given)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@given(st.text(max_size=80), st.integers(0, 20))
+def test_clip_keeps_a_beginning_within_the_bound(text: str, bound: int) -> None:
+    cut = clip(text, bound, words)
+    assert text.startswith(cut)
+    assert words(cut) <= bound or cut == text
