@@ -209,57 +209,6 @@ def test_brought_up_to_date_it_holds_the_new_layers(
             )
 
 
-def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
-    layers, children = hierarchy([400, 20], 12, seed=4)
-    index = built(layers, children, scan_limit=10)
-    before = {name: np.array(array) for name, array in index.arrays().items()}
-    new = unit(np.random.default_rng(0).normal(size=(3, 12))).astype(np.float32)
-    after = [np.insert(layers[0], [5, 50, 50], new, axis=0), layers[1]]
-    origin = np.insert(np.arange(400), [5, 50, 50], -1)
-    links = np.column_stack([children[0][:, 0], np.flatnonzero(origin >= 0)[children[0][:, 1]]])
-    told, changed = index.revised(after, [links], [origin, np.arange(20)])
-    assert changed == [3, 0]
-    found = told.arrays()
-    np.testing.assert_array_equal(found["layer0.codes"][:400], before["layer0.codes"])
-    np.testing.assert_array_equal(found["layer0.ids"][400:], np.flatnonzero(origin < 0))
-    moved = (found["layer0.links"][:400] != before["layer0.links"]).any(axis=1)
-    assert moved.sum() < 200
-    gone = np.delete(np.arange(400), [7, 90])  # the last two take their places
-    fewer = [layers[0][gone], layers[1]]
-    links = children[0][np.isin(children[0][:, 1], gone)]
-    links = np.column_stack([links[:, 0], np.searchsorted(gone, links[:, 1])])
-    told, changed = index.revised(fewer, [links], [gone, np.arange(20)])
-    assert changed == [2, 0]
-    same = (told.arrays()["layer0.codes"] == before["layer0.codes"][:398]).all(axis=1)
-    assert np.count_nonzero(~same) == 2
-
-
-def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
-    layers, children = hierarchy([4000, 200], 48, seed=23, spread=1.0)
-    other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)
-    rng = np.random.default_rng(5)
-    replaced = rng.permutation(4000)[:2000]
-    index, current = built(layers, children, scan_limit=100), layers[0].copy()
-    for part in np.array_split(replaced, 20):
-        rows = np.arange(4000)
-        rows[part], current[part] = -1, other[0][part]
-        index, _ = index.revised([current, layers[1]], children, [rows, np.arange(200)], threads=2)
-    fresh = built([current, layers[1]], children, scan_limit=100)
-    queries = unit(current[::8] + 0.1 * rng.normal(size=(500, 48)))
-    truth = [exact(current, query, 5)[0] for query in queries]
-
-    def recall(which: CHNSW, ef: int) -> float:
-        found = which.search_many(queries, 5, ef=ef)[0][0]
-        return float(np.mean([np.isin(t, r).mean() for t, r in zip(truth, found, strict=True)]))
-
-    def links(which: CHNSW) -> float:
-        return float((which.arrays()["layer0.links"] >= 0).sum(axis=1).mean())
-
-    assert links(index) > 0.9 * links(fresh)
-    for ef in (10, 40):
-        assert recall(index, ef) >= recall(fresh, ef) - 0.01
-
-
 def test_saved_and_opened_it_is_the_same(tmp_path: Any) -> None:
     layers, children = hierarchy([1500, 90, 6], 20, seed=11)
     index = built(layers, children, scan_limit=50)

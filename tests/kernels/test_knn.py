@@ -22,14 +22,6 @@ def test_they_are_those_of_an_exact_comparison() -> None:
     assert len(nearest_of(vectors[:1], np.array([0]), 5)) == 0
 
 
-def test_links_to_nodes_that_went_are_replaced_by_the_nearest_of_their_neighbours() -> None:
-    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9], [0.6, 0.4]], np.float32)
-    now = np.array([0, 1, -1, 2, 3, 4])  # node 2 went
-    links = np.array([[0, 2], [2, 1], [3, 2], [2, 4], [0, 5]])
-    found = relinked(links, now, vectors).tolist()
-    assert found == [[0, 1], [1, 0], [2, 3], [3, 2]]  # each lost one, and takes the nearest of the others
-
-
 def test_each_node_takes_as_many_of_the_nearest_as_it_lost() -> None:
     rng = np.random.default_rng(2)
     vectors = rng.normal(size=(40, 8)).astype(np.float32)

@@ -175,18 +175,6 @@ def test_a_walk_over_parts_is_the_walk_over_the_whole(seed: int, steps: int) -> 
     np.testing.assert_allclose(dense(joined_pagerank(parts, entries, **given), NODES), expected, atol=1e-6)
 
 
-def test_a_node_without_edges_gives_its_mass_back() -> None:
-    matrices = [
-        transition_matrix(2, np.array([[0, 1]]), np.ones(1)),
-        transition_matrix(1, np.zeros((0, 2), int), np.ones(0)),
-    ]
-    parts = JoinedGraph.of(
-        matrices, [np.array([0, 1], np.int32), np.array([2], np.int32)], [np.ones(2), np.ones(1)], 3
-    )
-    nodes, mass = joined_pagerank(parts, np.array([2]), steps=3)
-    assert dict(zip(nodes.tolist(), mass.tolist(), strict=True)) == {2: 1.0}
-
-
 def test_a_damaged_part_is_an_error() -> None:
     _, parts = cut(3)
     parts.matrices[1].indices[:] = 10_000

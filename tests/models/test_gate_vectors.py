@@ -130,22 +130,6 @@ async def test_what_is_no_vector_is_named(fault: Any, what: str) -> None:
         await gate(Bad(fault), dimension=3).embed_query("bad")
 
 
-async def test_a_part_whose_vector_is_not_finite_fails_its_text() -> None:
-    class Faulty(Spans):
-        def embed_spans(self, given: list[str], spans: list[Any]) -> Any:
-            self.passages += given
-            parts = [text[start:end] for text, own in zip(given, spans, strict=True) for start, end in own]
-            found = [[float("nan")] * 16 if part == "bad" else self.embed_query(part) for part in parts]
-            return self.vectors(given), found
-
-    through = gate(Faulty())
-    given = ["one two", "so bad", "three"]
-    vectors, parts = await through.embed_spans("chunks", given, [[(0, 3)], [(0, 2), (3, 6)], [(0, 5)]])
-    assert vectors.any(axis=1).tolist() == [True, False, True]
-    assert [each.any(axis=1).tolist() for each in parts] == [[True], [False, False], [True]]
-    assert [failure.item for failure in through.failures] == ["'so bad'"]
-
-
 class Refusing(FakeEmbedder):
     """Refuses requests with a text that holds `bad`, or all."""
 
