@@ -568,7 +568,7 @@ class Index:
             Async function that is awaited with the `Retrieval` between search and answer, for example to show
             the sources first. It is not called for a given `Retrieval`.
         **options
-            As for `retrieve`. `guided` is on by default for the walk where there is a model; the answer then
+            As for `retrieve`. `guided` is on by default where there is a model; the answer then
             rests on the chosen hits alone.
         """
         how = AnswerArguments(max_tokens, length, on_retrieved)

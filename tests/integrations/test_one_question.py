@@ -150,7 +150,11 @@ def test_how_to_search_is_refused_where_nothing_is_searched(index: sg.Index) -> 
 def test_another_model_decomposes_too(index: sg.Index) -> None:
     own, other = Writer(), Writer()
     index.answer(
-        QUESTION, llm=other, decompose=True, **({"mode": "direct"} if index.methods == ("archrag",) else {})
+        QUESTION,
+        llm=other,
+        decompose=True,
+        guided=False,
+        **({"mode": "direct"} if index.methods == ("archrag",) else {}),
     )
     assert len(other.prompts) == 2
     assert own.prompts == []
@@ -331,7 +335,7 @@ def test_the_index_s_own_model_answers_before_that_of_the_settings(embedder: Cou
         core = sg.open_index(built.path, llm=own, embedder=embedder)
         Settings.llm = MockLLM()
         try:
-            response = LSHTreeIndex(core=core).as_query_engine().query(QUESTION)
+            response = LSHTreeIndex(core=core).as_query_engine(guided=False).query(QUESTION)
         finally:
             Settings.llm = None
         assert str(response) == "From the pier [1], by rope [3]."

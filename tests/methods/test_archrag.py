@@ -411,7 +411,7 @@ def answering() -> tuple[sg.Index, CountingModel]:
 def test_each_level_is_analysed_and_the_best_points_come_first(answering: Any) -> None:
     index, model = answering
     model.prompts.clear()
-    answer = index.answer("What does topic c2 a meet?", k=12)
+    answer = index.answer("What does topic c2 a meet?", k=12, guided=False)
     filters = [prompt for prompt in model.prompts if "<texts>\n" in prompt]
     assert len(filters) == len({(hit.kind == "chunk", hit.level) for hit in answer.retrieval})
     merge = model.prompts[-1]
@@ -421,7 +421,7 @@ def test_each_level_is_analysed_and_the_best_points_come_first(answering: Any) -
     assert "nothing" not in merge.split("<points>\n")[1]
     assert [citation.id for citation in answer.citations] == [answer.retrieval.hits[0].id]
     model.prompts.clear()
-    assert index.answer("What does topic c2 a meet?", k=12, mode="direct").citations
+    assert index.answer("What does topic c2 a meet?", k=12, mode="direct", guided=False).citations
     assert len(model.prompts) == 1, "the paper's ablation, in which nothing is analysed"
 
 
@@ -429,14 +429,14 @@ def test_each_level_is_analysed_and_the_best_points_come_first(answering: Any) -
 def test_analyses_and_points_stay_within_the_limit(answering: Any, bound: int) -> None:
     index, model = answering
     model.prompts.clear()
-    index.answer(f"What does topic c2 a meet, within {bound}?", k=40, max_tokens=bound)
+    index.answer(f"What does topic c2 a meet, within {bound}?", k=40, max_tokens=bound, guided=False)
     shown = [
         prompt.split("<texts>\n")[1].split("\n</texts>")[0] for prompt in model.prompts if "<texts>" in prompt
     ]
     assert shown
     assert sum(len(text) / 4 for text in shown) <= bound
     points = model.prompts[-1].split("<points>\n")[1].split("\n</points>")[0]
-    assert 0 < points.count("(score") <= bound / 12
+    assert 0 < points.count("(score") <= bound / 6
 
 
 def test_an_analysis_without_points_falls_back_to_what_was_found() -> None:

@@ -276,7 +276,7 @@ def test_the_answer_has_three_parts_within_the_budget():
             return await super().acomplete(prompt, schema=schema)
 
     built = build(documents(40), SMALL, llm=Recording())
-    answer = built.answer("the ferry captain and the apple blossom")
+    answer = built.answer("the ferry captain and the apple blossom", guided=False)
     (prompt,) = prompts
     order = [prompt.index(f"## {part} knowledge\n") for part in ("Local", "Bridge", "Global")]
     assert order == sorted(order)

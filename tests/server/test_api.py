@@ -117,7 +117,7 @@ def test_an_answer_comes_as_events(client: Client) -> None:
 
 def test_a_model_s_answer_comes_in_pieces_and_is_counted(client: Client) -> None:
     server = client(ScriptedChatModel("Mara Quill steered it [1]."))
-    told = events(server.post("/api/ask", json=QUESTION).text)
+    told = events(server.post("/api/ask", json={**QUESTION, "guided": False}).text)
     pieces = [data["text"] for name, data in told if name == "piece"]
     assert len(pieces) > 2
     answer = next(data for name, data in told if name == "answer")
@@ -129,7 +129,7 @@ def test_a_model_s_answer_comes_in_pieces_and_is_counted(client: Client) -> None
 
 def test_a_model_that_fails_leaves_the_hits(client: Client) -> None:
     model = ScriptedChatModel("never", faults=["auth"] * 20)
-    told = events(client(model).post("/api/ask", json=QUESTION).text)
+    told = events(client(model).post("/api/ask", json={**QUESTION, "guided": False}).text)
     assert [name for name, _ in told] == ["hits", "error", "graph"]
     assert dict(told)["error"]["error"] == "ModelError"
 
@@ -333,12 +333,12 @@ def test_options_of_a_method_are_listed(client: Client) -> None:
 
 def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Client) -> None:
     server = client(ScriptedChatModel("Mara Quill steered it [1]."))
-    answered = server.post("/api/answer", json=QUESTION).json()
+    answered = server.post("/api/answer", json={**QUESTION, "guided": False}).json()
     assert (answered["answer"]["cost"], answered["found"]["cost"]) == (None, 0.0)
     assert server.get("/api/costs").json()[0]["cost"] is None
     budget = sg.Budget(prices=sg.Prices(2.0, 10.0))
     with sg.open_index(folder, ScriptedChatModel("It was she [1]."), "hashing", budget=budget) as index:
-        answer = index.answer("Who met the ferry at the quay?")
+        answer = index.answer("Who met the ferry at the quay?", guided=False)
         expected = (2.0 * answer.usage.input_tokens + 10.0 * answer.usage.output_tokens) / 1e6
         assert answer.cost == pytest.approx(expected)
         assert answer.cost > 0

@@ -325,7 +325,7 @@ class StrataIndex(UpdatingIndex):
             kwargs = {"guided": False, **kwargs}
         # The synthesizer reads of the traces how the question was completed and guided.
         suited: dict[str, Any] = {"similarity_top_k": self.core.answer_k(self.method), "return_trace": True}
-        if self.method == WALK and self.core.has_llm:
+        if self.core.has_llm:
             suited["guided"] = True
         retriever = self.as_retriever(**{**suited, **kwargs})
         retriever.chosen_only = True

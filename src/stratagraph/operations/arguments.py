@@ -47,8 +47,7 @@ class SearchArguments:
     """The checked arguments of a search, without the question; see `Index.retrieve`.
 
     If `k` is None, a search takes `DEFAULT_K` and an answer the default of `Way.answer_k`. `view="chunks"` is
-    another word for `method="walk"`. If `guided` is None, an answer of the walk is guided where there is a
-    model.
+    another word for `method="walk"`. If `guided` is None, an answer is guided where there is a model.
     """
 
     k: int | None = None

@@ -57,8 +57,10 @@ class Asking:
     gate: Gate
     recent_vectors: RecentVectors
 
-    async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
-        """Embed the question once and search."""
+    async def retrieve(
+        self, text: str, arguments: SearchArguments, *, overview_k: int | None = None
+    ) -> Retrieval:
+        """Embed the question once and search; an overview has `overview_k` hits, if that is given."""
         check_question(text)
         began, before = time.perf_counter(), self.gate.ledger.total
         recency, undated = None, 0
@@ -93,7 +95,7 @@ class Asking:
                 )
             guidance = None
             if arguments.guided:
-                hits, trace, guidance = await self._guided(question, arguments)
+                hits, trace, guidance = await self._guided(question, arguments, overview_k)
             else:
                 hits, trace = await self._searched(question, arguments.rerank)
             hits = _descending(hits)
@@ -180,13 +182,15 @@ class Asking:
             raise ValueError(f"{why}, and there is none: open the index with llm=..., or leave {option} out")
 
     async def _guided(
-        self, question: Question, arguments: SearchArguments
+        self, question: Question, arguments: SearchArguments, overview_k: int | None
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...], Guidance]:
         """The `k` best hits of a guided search, their traces, and what the model decided."""
         assert arguments.guided
         self._needs_model("guided retrieval asks a chat model which hits are needed together", "guided")
-        # Copies of a text take one of the places that the model sees. A reranker is not asked about more.
-        wide = replace(question, k=max(question.k, SHOWN if arguments.rerank else 2 * SHOWN))
+        # Copies of a text take one of the places that the model sees, so more passages are searched: those
+        # of the walk are the same for any k. A reranker is not asked about more.
+        more = 2 * SHOWN if question.method == WALK and not arguments.rerank else SHOWN
+        wide = replace(question, k=max(question.k, more))
 
         async def searched(question: Question) -> Found:
             hits, traces = await self._searched(question, arguments.rerank)
@@ -200,8 +204,9 @@ class Asking:
         most = arguments.guided_steps or STEPS
         with self.gate.stage("guide"):
             best, guidance = await guided(question.text, first, search, self.gate, arguments.guided, most)
-        hits = tuple(hit for hit, _ in best[: question.k])
-        return hits, tuple(trace for _, trace in best[: question.k]), guidance.among(hits)
+        k = overview_k or question.k if guidance.kind == "overview" else question.k
+        hits = tuple(hit for hit, _ in best[:k])
+        return hits, tuple(trace for _, trace in best[:k]), guidance.among(hits)
 
     async def _searched(
         self, question: Question, reranker: Reranker | SetReranker | str | None
@@ -318,12 +323,11 @@ class Asking:
         method = self._method(arguments)
         guided = arguments.guided
         if guided is None:
-            guided = method == WALK and self.gate.has_llm
-        usual = get_way(method).answer_k
-        k = arguments.k or (max(ANSWERED, usual) if guided else usual)
-        retrieval = (await self.retrieve(question, replace(arguments, k=k, guided=guided))).chosen()
-        if arguments.k is None and retrieval.guidance is not None and retrieval.guidance.kind == "none":
-            retrieval = retrieval.with_hits(retrieval.hits[:usual])
+            guided = self.gate.has_llm
+        overview_k = ANSWERED if arguments.k is None else None
+        k = arguments.k or get_way(method).answer_k
+        arguments = replace(arguments, k=k, guided=guided)
+        retrieval = (await self.retrieve(question, arguments, overview_k=overview_k)).chosen()
         if how.on_retrieved is not None:
             await how.on_retrieved(retrieval)
         return retrieval

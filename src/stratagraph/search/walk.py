@@ -76,6 +76,8 @@ With .1 to .3, recall@5 of factual questions is that without hub words on musiqu
 and 2wiki_dev164, and one of 191 of lihua_world finds half as much: .003 lower, with .1 .005. Facts
 of the demo's themes in 2,000 tokens: dense passages .26 without and .29 with it, the walk .22 and .29.
 """
+LONGEST_THEME = 1000
+"""Characters of a question that asks for a theme at most."""
 FEWEST = 10
 """A hub word is in this share of the passages, and in this many."""
 
@@ -332,6 +334,8 @@ class PassageWalk:
         public life of the islands?" is otherwise the islands.
         """
         text, lexical, least = question.text, self._ground.lexical, max(HUB_SHARE * self._corpus.size, FEWEST)
+        if len(text) > LONGEST_THEME:
+            return None
         names = question_entities(text) if question.entities is None else question.entities
         in_names = {word for name in names for word in spelling.words(name)} - ENGLISH
         asked = content_words(text, lexical.language)

@@ -19,8 +19,6 @@ from stratagraph.search.answer import Draft
 from stratagraph.search.answer import compose as compose_directly
 from stratagraph.text import CountTokens
 from stratagraph.text.packing import Piece, joined
-from stratagraph.text.sentences import clip
-from stratagraph.text.statements import whole_statements
 from stratagraph.types.results import Citation, Hit, Retrieval
 
 FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")
@@ -28,11 +26,6 @@ MERGE_PROMPTS: Mapping[Merge, Prompt] = {
     "grounded": load_prompt("stratagraph.methods.archrag", "merge"),
     "paper": load_prompt("stratagraph.methods.archrag", "merge_paper"),
 }
-MOST_POINTS = 6
-"""Points that a level's analysis is asked for at most; fewer where there are many levels."""
-ALL_POINTS = 24
-"""Points that the analyses of all levels are asked for together; each level is asked for at least two."""
-_LONGEST_POINT = 120
 _NUMBER = 6  # tokens of a hit's number and line break
 _LEAST_TEXT = 40  # tokens of a level; the last ones are not shown where they have fewer
 
@@ -64,7 +57,7 @@ class AnalysisSchema(BaseModel):
         return readable(given, read)
 
 
-_POINTS = [PointSchema(description="fact " * 25, score=50, sources=[1])] * 5
+_POINTS = [PointSchema(description="fact " * 25, score=50, sources=[1])] * 10
 """What estimates expect of a level."""
 
 FILTER = Task(
@@ -73,7 +66,7 @@ FILTER = Task(
     parse=json_as(AnalysisSchema),
     placeholder=lambda values: AnalysisSchema(points=_POINTS),
     schema=AnalysisSchema,
-    expected_output_tokens=250,
+    expected_output_tokens=500,
 )
 
 
@@ -91,16 +84,16 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
 
     One call per level shows the model the level's hits; it answers with scored points and the numbers of the
     hits that support each (Eq. 3). The texts in these calls have `max_tokens` together. The points of all
-    levels, best first, go into the last prompt until half of `max_tokens` is spent (Eq. 4). Points without a
-    score, or without a supporting hit, are left out. If no point is left, if the model cannot write
-    them, and in mode `direct`, the last prompt contains the hits themselves; but with the paper's prompt
+    levels, best first, go into the last prompt, as many as fit into `max_tokens` (Eq. 4). Points without a
+    score, or without a supporting hit, are left out. If no point is left, if the model cannot write them, and
+    in mode `direct`, the last prompt contains the hits themselves; but with the paper's prompt
     (`ArchRAGOptions.merge`) it then contains no point, and the model answers from what it knows.
     """
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     points = await _analysed(retrieval, gate, max_tokens)
     ranked = sorted(points, key=lambda point: (-point.score, point.places))
-    lines, cited = _lines(ranked, max(1, max_tokens // 2), gate.count_tokens)
+    lines, cited = _lines(ranked, max_tokens, gate.count_tokens)
     if not lines and options.merge == "grounded":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     values = {"points": "\n".join(lines), "question": retrieval.query}
@@ -116,20 +109,17 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     count = gate.count_tokens
     costs = [sum(_NUMBER + count(retrieval.hits[place].text) for place in places) for places in groups]
     limit = even_limit(costs, max_tokens)  # levels share what others leave unused
-    most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
     packed = [_packed(retrieval, places, limit) for places in groups]
     shown = [[piece.place for piece in pieces] for pieces in packed]
-    items = [_item(retrieval, pieces, most) for pieces in packed]
+    items = [_item(retrieval, pieces) for pieces in packed]
     with gate.stage("filter", len(items)):
         answers = await gate.map(FILTER, items, required=False)
     points = []
     for places, answer in zip(shown, answers, strict=True):
-        for point in () if answer is None else answer.points[:most]:
+        for point in () if answer is None else answer.points:
             named = {number - 1 for number in point.sources} & set(places)
             if point.score > 0 and named:
-                words = point.description, _LONGEST_POINT, gate.count_tokens
-                text = whole_statements(*words) or clip(*words)
-                points.append(Point(text, min(point.score, 100.0), tuple(sorted(named))))
+                points.append(Point(point.description, min(point.score, 100.0), tuple(sorted(named))))
     return points
 
 
@@ -150,11 +140,11 @@ def _packed(retrieval: Retrieval, places: Collection[int], tokens: int) -> list[
     return retrieval.pieces(texts, tokens)
 
 
-def _item(retrieval: Retrieval, pieces: Sequence[Piece], most: int) -> CallItem:
+def _item(retrieval: Retrieval, pieces: Sequence[Piece]) -> CallItem:
     hits = [retrieval.hits[piece.place] for piece in pieces]
     sources = sorted({source for hit in hits for source in hit.sources})
     name = f"level {hits[0].level} of {retrieval.query}" if hits else retrieval.query
-    values = {"texts": joined(pieces), "question": retrieval.query, "most": str(most)}
+    values = {"texts": joined(pieces), "question": retrieval.query}
     return CallItem(values, name, sources)
 
 
@@ -165,9 +155,9 @@ def _lines(points: Sequence[Point], tokens: int, count_tokens: CountTokens) -> t
     for point in points:
         numbers = "".join(f"[{place + 1}]" for place in point.places)
         line = f"- (score {point.score:.0f}) {point.text} {numbers}"
-        tokens -= count_tokens(line) + 1
-        if tokens < 0:
-            break
-        lines.append(line)
-        cited.update(point.places)
+        cost = count_tokens(line) + 1
+        if cost <= tokens:
+            tokens -= cost
+            lines.append(line)
+            cited.update(point.places)
     return lines, cited
