@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,8 @@ def test_a_pipeline_that_only_a_folder_names_is_not_loaded(
     loaded = []
 
     class Spacy:
+        __spec__ = ModuleSpec("spacy", None)
+
         @staticmethod
         def load(name: str) -> None:
             loaded.append(name)
