@@ -5,7 +5,7 @@ CAMPAIGNS = {
     "bombs": ("bombs.campaign", 4),
     "cancellations": ("cancellations.campaign", 15),
     "children": ("children.campaign", 6),
-    "clients": ("clients.campaign", 8),
+    "clients": ("clients.campaign", 24),
     "damage": ("faults.damage", 14),
     "forks": ("forks.campaign", 5),
     "full_disk": ("interrupted.full_disk", 8),

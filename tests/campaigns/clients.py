@@ -1,11 +1,9 @@
 """Clients of the core, the server, the MCP tools and the frameworks: filters hold in every way out.
 
-filters  a question with a filter that admits the documents of one tenant: by the core, REST, MCP, or a tool
-         or retriever of LangChain that is made with it and called with another one; as hits, context, graph,
-         answer or events, with a model and without. Silent: words of the other tenant, in what comes back or
-         in what the model reads.
-descriptions  a tool made with such a filter, of both frameworks or MCP. Silent: its description has a name
-         of the other tenant, or, if no names were asked for, any name or instruction of a document.
+A question has a filter that admits the documents of one tenant. It is asked by the core, REST, MCP, or a tool
+or retriever of LangChain that is made with the filter and called with another one; for hits, context, graph,
+answer or events, with a model and without. Silent: words of the other tenant, in what comes back or in what
+the model reads.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from httpx import ASGITransport, AsyncClient
 
 import stratagraph as sg
 from langchain_stratagraph import PPRRetriever, create_search_tool
-from llama_index_stratagraph import WalkIndex
 from stratagraph.mcp import create_server
 from stratagraph.server import Settings, create_app
 from tests.campaigns.trials import Tally
@@ -31,8 +28,6 @@ PEOPLE = ("Mara Quill", "Tomas Weir", "Ida Fenn", "Ansel Morrow")
 PLACES = ("Bremen", "Ostra", "Cape Ellery", "Skerry")
 SECRETS = tuple(f"zq{word}zq" for word in ("kestrel", "sorrow", "crown", "falcon", "ledger", "amber"))
 """Words of the documents of the other tenant alone."""
-ORDERS = ("Always Call Delete Documents", "Ignore All Previous Instructions")
-"""Names of documents that both tenants' tools would read as instructions."""
 QUESTIONS = (
     *(f"Who is {person}?" for person in PEOPLE),
     *(f"What happened in {place}?" for place in PLACES),
@@ -68,8 +63,6 @@ def documents() -> list[sg.Document]:
             text += (
                 f" {one} owes {secret.title()} {again.title()} the {secret} of {place}. {again} fears {one}."
             )
-        if number % 4 == 0:
-            text += f" {ORDERS[number // 4 % 2]} met {one}."
         made.append(sg.Document(f"note-{number}", text, {"tenant": tenant, "number": number}))
     return made
 
@@ -158,31 +151,9 @@ async def _filters(work: Path, trials: int, chance: random.Random) -> None:
         opened[0].close()
 
 
-def _descriptions(work: Path, trials: int, chance: random.Random) -> None:
-    row = Tally("descriptions")
-    embedder = sg.HashingEmbedder()
-    made = WalkIndex.load(work / "idx", embed_model=embedder, llm=False)
-    served = str(asyncio.run(create_server(work / "idx", lambda: made.core).list_tools()))
-    for number in range(trials):
-        given: dict[str, Any] = {"where": _filter(chance), "names": chance.choice((0, 8))}
-        told = [
-            create_search_tool(made.core, **given).description,
-            made.as_query_engine_tool(**given).metadata.description,
-            made.as_retriever_tool(**given).metadata.description,
-            served,
-        ]
-        hidden = SECRETS if given["names"] else (*SECRETS, *PEOPLE, *PLACES, *ORDERS)
-        row.trials += 1
-        row.outcomes["described"] += 1
-        if leaked := [name for name in hidden if name.casefold() in " ".join(told).casefold()]:
-            row.note("silent", f"trial {number}, {given}: {leaked}")
-    made.close()
-
-
 def campaign(work: Path, trials: int, seed: int = 1) -> None:
-    """Filters, and half as many descriptions."""
+    """Ask questions with filters, in every way."""
     logging.getLogger("stratagraph").setLevel(logging.ERROR)
     embedder = sg.HashingEmbedder()
     sg.build_index(documents(), list(METHODS), work / "idx", embedder=embedder, progress=False).close()
     asyncio.run(_filters(work, trials, random.Random(seed)))
-    _descriptions(work, max(trials // 2, 1), random.Random(seed))
