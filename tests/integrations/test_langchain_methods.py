@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ pytest.importorskip("langchain_core")
 
 
 import langchain_stratagraph
+import stratagraph as sg
 from langchain_stratagraph._base import IndexRetriever
 from stratagraph import HashingEmbedder
-from stratagraph.methods import get_way
 from tests.integrations.corpus import QUESTION, langchain_documents
 
 RETRIEVERS: list[type[IndexRetriever]] = [
@@ -25,13 +24,12 @@ RETRIEVERS: list[type[IndexRetriever]] = [
 
 @pytest.mark.parametrize("kind", RETRIEVERS, ids=lambda kind: kind.__name__)
 def test_fields_are_the_options_of_the_method(kind: type[IndexRetriever]) -> None:
-    known = {item.name: item for item in fields(get_way(kind.method).options_type)}
-    assert set(kind.options) == set(known)
-    for name in kind.options:
-        field = kind.model_fields[name]
-        expected = known[name].default if known[name].default is not MISSING else None
-        if expected is not None:
-            assert field.get_default(call_default_factory=True) == expected, name
+    given = {name for name in kind.model_fields if name not in IndexRetriever.model_fields}
+    assert given == set(kind.options)
+    for option in sg.search_options(kind.method):
+        field = kind.model_fields[option.name]
+        assert (field.annotation, field.default) == (option.type, option.default)
+        assert option.description in " ".join((kind.__doc__ or "").split())
 
 
 @pytest.mark.parametrize("kind", RETRIEVERS, ids=lambda kind: kind.__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -19,6 +19,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableSerializable, ensure_config
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents, to_history
 from langchain_stratagraph._models import set_callbacks, use_callbacks
@@ -108,6 +109,8 @@ class IndexRetriever(BaseRetriever):
     k: int = Field(default=4, ge=1)
     view: View | None = None
     where: Where | None = None
+    if TYPE_CHECKING:
+        filter: Where | None = None  # `where` by the name of vector stores
     base_where: Where | None = None
     min_score: float | None = Field(default=None, ge=-1, le=1)
     guided: Guided | None = None
@@ -122,16 +125,12 @@ class IndexRetriever(BaseRetriever):
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add the method's search options as fields."""
+        """Describe the method's search options, which are fields of the class, in its docstring."""
         super().__init_subclass__(**kwargs)
         if "method" not in cls.__dict__:
             return  # a user's subclass inherits the fields of its base
         options = search_options(cls.method)
         cls.options = tuple(option.name for option in options)
-        cls.__annotations__ = {**inspect.get_annotations(cls)}
-        for option in options:
-            cls.__annotations__[option.name] = option.type
-            setattr(cls, option.name, Field(default=option.default, description=option.description))
         lines = [f"{option.name}\n    {option.description}" for option in options]
         text = inspect.cleandoc(cls.__doc__ or "")
         if lines:
@@ -140,8 +139,24 @@ class IndexRetriever(BaseRetriever):
 
     @model_validator(mode="before")
     @classmethod
-    def _takes_filter(cls, data: Any) -> Any:
-        return with_where(data) if isinstance(data, Mapping) else data
+    def _with_known_names(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        data = with_where(data)
+        for name in data:
+            if name not in cls.model_fields:
+                raise cls.unknown(name)
+        return data
+
+    @classmethod
+    def unknown(cls, name: str) -> PydanticCustomError:
+        """The error for an argument that is no field."""
+        fields = [each for each in cls.model_fields if each not in BaseRetriever.model_fields]
+        return PydanticCustomError(
+            "unknown_field",
+            "{kind} has no field '{name}'; it has {fields}",
+            {"kind": cls.__name__, "name": name, "fields": ", ".join(["filter", *fields])},
+        )
 
     @field_validator("index")
     @classmethod

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails
 
 from langchain_stratagraph._answer import AnswerRunnable
 from langchain_stratagraph._base import IndexRetriever, with_where
@@ -46,9 +48,9 @@ class MethodRetriever(IndexRetriever):
     async def afrom_documents(
         cls,
         documents: Iterable[Document],
+        embedding: Embedding = None,
         *,
         llm: LLM = None,
-        embedding: Embedding = None,
         path: StrPath | None = None,
         config: Any = None,
         budget: Any = None,
@@ -69,10 +71,10 @@ class MethodRetriever(IndexRetriever):
         ----------
         documents
             Documents, split as they should be indexed.
-        llm
-            Chat model that writes summaries. None writes extractive summaries without a model.
         embedding
             Embeddings. None uses the local default.
+        llm
+            Chat model that writes summaries. None writes extractive summaries without a model.
         path
             Index folder. None uses a temporary folder, removed when `retriever.index` is closed. If it holds
             an index, that is brought to these documents.
@@ -286,6 +288,9 @@ class MethodRetriever(IndexRetriever):
         blank = cls.model_construct()
         settings = with_where(settings)
         for name, value in settings.items():
+            if name not in cls.model_fields:
+                details = InitErrorDetails(type=cls.unknown(name), loc=(name,), input=value)
+                raise ValidationError.from_exception_data(cls.__name__, [details])
             cls.__pydantic_validator__.validate_assignment(blank, name, value)
         own = {name: value for name, value in settings.items() if name in cls.options}
         check_search_options(cls.method, own)
@@ -309,6 +314,9 @@ class TreeRetriever(MethodRetriever):
     """
 
     method = "lshtree"
+    mode: Literal["collapsed", "per_level"] = "collapsed"
+    k_per_level: int | None = None
+    levels: tuple[int, ...] | None = None
 
 
 class HierarchicalRetriever(MethodRetriever):
@@ -321,6 +329,12 @@ class HierarchicalRetriever(MethodRetriever):
     """
 
     method = "archrag"
+    levels: tuple[int, ...] | None = None
+    k_per_level: int | None = None
+    relations: bool = True
+    merge: Literal["grounded", "paper"] = "grounded"
+    mode: Literal["filter", "direct"] = "filter"
+    whole: bool = False
 
 
 class PPRRetriever(MethodRetriever):
@@ -351,6 +365,15 @@ class DualSearchRetriever(MethodRetriever):
     """
 
     method = "noderag"
+    mode: Literal["ppr", "entry"] = "ppr"
+    names: bool = True
+    entry_types: tuple[str, ...] = ("S", "A", "H")
+    similar: int = 10
+    restart: float = 0.5
+    steps: int | None = 2
+    limits: Mapping[str, int] = {"T": 10, "S": 20, "A": 10, "H": 10, "R": 20}
+    types: tuple[str, ...] | None = None
+    semantic_edges: bool = True
 
 
 class BridgeRetriever(MethodRetriever):
@@ -363,6 +386,12 @@ class BridgeRetriever(MethodRetriever):
     """
 
     method = "hirag"
+    mode: Literal["hi", "local", "global", "bridge", "no_bridge"] = "hi"
+    entities: int = 20
+    communities: int = 10
+    key_entities: int = 10
+    quotas: tuple[float, float, float] = (0.4, 0.4, 0.2)
+    whole: bool = False
 
 
 _KINDS: dict[str, type[MethodRetriever]] = {
