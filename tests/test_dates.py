@@ -38,7 +38,12 @@ def documents() -> list[sg.Document]:
 
 @pytest.fixture(scope="module", params=[None, 2], ids=["one", "shards"])
 def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> sg.Index:
-    shared = {"method": list(NAMES), "embedder": "hashing", "progress": False, "date_key": "published"}
+    shared: dict[str, Any] = {
+        "method": list(NAMES),
+        "embedder": "hashing",
+        "progress": False,
+        "date_key": "published",
+    }
     path = tmp_path_factory.mktemp("dated") / "idx"
     if request.param is None:
         return sg.build_index(documents(), path=path, **shared)
@@ -141,7 +146,7 @@ def test_the_newer_of_two_versions_is_marked(old: str, new: str, value: str) -> 
 
 
 def test_what_cannot_be_dated_is_said(tmp_path: Path) -> None:
-    shared = {"embedder": "hashing", "progress": False}
+    shared: dict[str, Any] = {"embedder": "hashing", "progress": False}
     with sg.build_index(documents(), **shared) as undated, pytest.raises(ValueError, match="date_key"):
         undated.retrieve(QUESTION, as_of="2024")
     with sg.build_index(documents(), date_key="team", **shared) as wrong:
@@ -163,7 +168,7 @@ def test_what_cannot_be_dated_is_said(tmp_path: Path) -> None:
 
 
 def test_a_folder_gets_its_dates_later(tmp_path: Path) -> None:
-    shared = {"path": tmp_path / "idx", "embedder": "hashing", "progress": False}
+    shared: dict[str, Any] = {"path": tmp_path / "idx", "embedder": "hashing", "progress": False}
     sg.build_index(documents(), **shared).close()
     sg.build_index(documents(), date_key="published", **shared).close()
     with sg.open_index(tmp_path / "idx", embedder="hashing") as again:

@@ -170,7 +170,7 @@ def test_wrong_formats_and_missing_extras_write_nothing(
     index: sg.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        ValueError, match="no format 'xlsx'; choose from graphml, jsonl, neo4j, parquet, html"
+        ValueError, match="no format 'xlsx'; choose from graphml, jsonl, neo4j, parquet, markdown, html"
     ):
         index.export(tmp_path / "x", "xlsx")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

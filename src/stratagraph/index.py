@@ -830,32 +830,46 @@ class Index:
         return self._browser
 
     def export(
-        self, path: str | os.PathLike[str], format: str = "jsonl", *, method: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        format: str = "jsonl",
+        *,
+        method: str | None = None,
+        where: Where | None = None,
+        overwrite: bool = False,
     ) -> Path:
         """Write the index to a file or folder, and return its path.
 
         Parameters
         ----------
         path
-            Target file; for Parquet and Neo4j a folder. Existing files are replaced once the new ones are
-            complete.
+            Target file; for Parquet, Neo4j and Markdown a folder. Existing files are replaced once the new
+            ones are complete.
         format
             `"jsonl"`: everything; `read_extraction` reads the extraction back. `"graphml"`: chunks, entities,
             relations and nodes as one graph. `"parquet"`: one table per kind. `"neo4j"`: CSV files for
-            `neo4j-admin database import`. `"html"`: the page of `show`.
+            `neo4j-admin database import`. `"markdown"`: a wiki, with a page for each thing of two
+            documents or more, each node of a method, and each document. `"html"`: the page of `show`.
         method
             Whose nodes to include; None means all methods (for a page: the first).
+        where
+            With Markdown: only passages that this filter admits; see `retrieve`.
+        overwrite
+            With Markdown: replace pages that were edited by hand.
 
         Raises
         ------
         ValueError
-            If the format is unknown.
+            If the format is unknown, or pages of a wiki were edited by hand; the message names them, and
+            nothing was written.
+        NotAnIndex
+            If the folder of a wiki holds other files.
         MethodMissing
             If the folder holds no index of that method.
         MissingExtra
             If the format is Parquet and pyarrow is not installed.
         """
-        return export(self, path, format, method=method)
+        return export(self, path, format, method=method, where=where, overwrite=overwrite)
 
     def to_networkx(self, method: str | None = None) -> networkx.MultiDiGraph:
         """Documents, chunks, entities, relations, units and nodes as a networkx graph.

@@ -172,15 +172,11 @@ def query(
 @index_argument
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @click.option("--html", is_flag=True, help="Same as --format html.")
-@click.option(
-    "--out",
-    "-o",
-    "path",
-    required=True,
-    type=click.Path(),
-    help="Target file; for parquet and neo4j a folder.",
-)
+@click.argument("target", required=False, type=click.Path())
+@click.option("--out", "-o", "path", type=click.Path(), help="Same as TARGET.")
 @click.option("--method", help="Method whose nodes to include. Default: all (html: the first).")
+@click.option("--where", metavar="JSON", help="With markdown: only passages that this filter admits.")
+@click.option("--overwrite", is_flag=True, help="With markdown: replace pages that were edited by hand.")
 @click.option("--question", help="With html: draw the graph around this question.")
 @click.option(
     "-k", "--k", default=10, show_default=True, type=click.IntRange(1), help="Number of hits for --question."
@@ -191,28 +187,37 @@ def export(
     index: str,
     kind: str,
     html: bool,
-    path: str,
+    target: str | None,
+    path: str | None,
     method: str | None,
+    where: str | None,
+    overwrite: bool,
     question: str | None,
     k: int,
     embedder: Any,
     output: Output,
 ) -> None:
-    """Write INDEX to files for other tools or a browser.
+    """Write INDEX to TARGET, for other tools or a browser: a file; for parquet, neo4j and markdown a folder.
 
-    jsonl holds everything; `sg.read_extraction` reads the extraction back. An html page works offline.
+    jsonl holds everything; `sg.read_extraction` reads the extraction back. markdown is a wiki; the same
+    command again brings it to what the index holds. An html page works offline.
     """
+    if (target is None) == (path is None):
+        raise WrongOption("say once where to write: TARGET or --out")
+    path = target or path
+    assert path is not None
     kind = "html" if html else kind
     if question is not None and kind != "html":
         raise WrongOption(f"--question draws a page: it goes with --format html, not {kind}")
     # Without a question, none is asked of the embedder, whatever the index was built with.
     with sg.open_index(index, embedder=embedder if question is not None else AnyEmbedder()) as opened:
         if question is None:
-            written = opened.export(path, kind, method=method)
+            filters = load_where(where)
+            written = opened.export(path, kind, method=method, where=filters, overwrite=overwrite)
         else:
             written = opened.retrieve(question, k, method=method).show().save(path)
-    files = written.iterdir() if written.is_dir() else [written]
-    size = sum(each.stat().st_size for each in files)
+    files = written.rglob("*") if written.is_dir() else [written]
+    size = sum(each.stat().st_size for each in files if each.is_file())
     result = {"path": str(written), "format": kind, "bytes": size}
     output.show(result, lambda: [f"written: {written} ({kind}, {size:,} bytes)"])
 
