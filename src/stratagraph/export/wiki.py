@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 MANIFEST = ".stratagraph-wiki.json"
 _KIND = "stratagraph wiki"
-_PAGE = re.compile(r"index\.md|(?:documents|things|summaries)/[^/\\]+\.md")
+_FOLDERS = ("documents", "things", "summaries")
+_ASIDE = ".writing"
+_PAGE = re.compile(rf"index\.md|(?:{'|'.join(_FOLDERS)})/[^/\\]+\.md")
 _SHOWN = 5  # edited pages that an error names
 _LONGEST_NAME = 100  # bytes of a file's name, without what tells equal ones apart
 _LONGEST_TITLE = 100  # characters
@@ -88,13 +90,19 @@ def write_wiki(
         name: sorted({*written.get(name, ()), *([sums[name]] if name in sums else [])}) for name in present
     }
     _list_pages(path, either)  # so that a killed export leaves no page that passes for an edited one
+    aside = path / _ASIDE
+    aside.mkdir(exist_ok=True)
+    for left in aside.iterdir():  # of a killed export
+        left.unlink()
+    for folder in _FOLDERS:
+        (path / folder).mkdir(exist_ok=True)
     for name, data in pages.items():
         if present[name] != sums[name]:
-            with whole(path / name) as aside:
-                aside.write_bytes(data)
+            (aside / "page").write_bytes(data)
+            (aside / "page").replace(path / name)
     for name in written.keys() - pages.keys():
         (path / name).unlink(missing_ok=True)
-    for folder in ("documents", "things", "summaries"):
+    for folder in (*_FOLDERS, _ASIDE):
         with suppress(OSError):  # it holds pages, or somebody's file
             (path / folder).rmdir()
     _list_pages(path, {name: [found] for name, found in sums.items()})
@@ -132,10 +140,10 @@ def _sum_of(path: Path) -> str | None:
 
 
 class _Place(NamedTuple):
-    """A passage: its document, and the page and heading there where it stands."""
+    """A passage: its document, the link to it from another page, and its heading."""
 
     document: str
-    page: str
+    link: str
     heading: str
 
 
@@ -180,8 +188,10 @@ class _Wiki:
             **_paths("things", things),
             **_paths("summaries", summaries),
         }
+        self.shown = {key: _escaped(_short(title)) for key, title in self.titles.items()}
+        self.targets = {key: quote(path) for key, path in self._paths.items()}
         self.places = {
-            chunk.id: _Place(name, self._paths["document", name], f"p{number}")
+            chunk.id: _Place(name, f"../{self.targets['document', name]}#p{number}", f"p{number}")
             for name, own in self._chunks.items()
             for number, chunk in enumerate(own, 1)
         }
@@ -239,7 +249,7 @@ class _Wiki:
 
     def link(self, key: Key, to_root: str = "../") -> str:
         """A link to a page."""
-        return f"[{_escaped(_short(self.titles[key]))}]({to_root}{quote(self._paths[key])})"
+        return f"[{self.shown[key]}]({to_root}{self.targets[key]})"
 
 
 class _Numbers:
@@ -256,7 +266,7 @@ class _Numbers:
         for source in sources:
             number = self._numbers.setdefault(source, len(self._numbers) + 1)
             place = self._wiki.places[source]
-            links.append(f"[\\[{number}\\]](../{quote(place.page)}#{place.heading})")
+            links.append(f"[\\[{number}\\]]({place.link})")
             self._wiki.citing[place.document].add(self._page)
         return " ".join(links)
 
@@ -265,8 +275,8 @@ class _Numbers:
         lines = []
         for source, number in self._numbers.items():
             place = self._wiki.places[source]
-            title = _escaped(_short(self._wiki.titles["document", place.document]))
-            lines.append(f"{number}. [{title}, {place.heading}](../{quote(place.page)}#{place.heading})\n")
+            title = self._wiki.shown["document", place.document]
+            lines.append(f"{number}. [{title}, {place.heading}]({place.link})\n")
         return _under("Sources", lines)
 
 
@@ -301,10 +311,14 @@ def _under(heading: str, items: Sequence[str]) -> list[str]:
 
 def _page(parts: Iterable[str]) -> str:
     """Parts with an empty line between two; items of a list end with a line break and follow one another."""
-    text = ""
+    lines: list[str] = []
     for part in filter(str.strip, parts):
-        text = text + part if part.endswith("\n") else f"{text.rstrip(chr(10))}\n\n{part}\n\n"
-    return text.strip("\n") + "\n"
+        if not part.endswith("\n"):
+            part = f"{part}\n\n"
+            if lines and not lines[-1].endswith("\n\n"):
+                part = f"\n{part}"
+        lines.append(part)
+    return "".join(lines).rstrip("\n") + "\n"
 
 
 def _paths(folder: str, titles: Mapping[Key, str]) -> dict[Key, str]:
