@@ -1,19 +1,19 @@
-"""Answers from rankings, all with one prompt and one budget, and their metrics."""
+"""Answers from the rankers' contexts, all by one prompt and one budget, and their metrics."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval.datasets import Dataset, Question
-from stratagraph.eval.measuring import AnswerFailed, unestimated
-from stratagraph.eval.metrics import METRICS, STRING_SCORES, context_of, string_scores
-from stratagraph.eval.workbench import Workbench
-from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.eval.metrics import METRICS
+from stratagraph.eval.rankers import AnswerFailed, Ranker, Workbench
+from stratagraph.eval.results import Row
+from stratagraph.models.gate import CallItem, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text
 from stratagraph.types.question import Length
@@ -25,9 +25,12 @@ PROMPTS = {
     "full": load_prompt("stratagraph.eval", "answer_full"),
 }
 _EXPECTED = {"short": 20, "full": 400}
-FREE_HITS = 20
-"""Results that an answer is made from where tokens are free."""
 _UNCUT = 1 << 30  # tokens: more than any context has
+
+
+def unestimated(values: Mapping[str, str]) -> Any:
+    """The placeholder of an evaluation's tasks, which an estimate must not be asked about."""
+    raise RuntimeError("the calls of an evaluation have no estimate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +40,13 @@ class AnswerConfig:
     Parameters
     ----------
     max_tokens
-        Tokens of context, the same for every ranker; `free` gives each its first 20 results whole, and to
-        methods that answer by their own prompts all that they retrieve. Tokens are counted for each row.
+        Tokens of context, the same for every ranker; `free` gives each all that it retrieves for an answer.
+        Tokens are counted for each row.
     style
-        `short` asks for a name, a date, yes or no, as metrics of wording need it; `full` for a text, as
-        abstract questions need it; `auto` decides by the gold answers, see `Dataset.wants_texts`.
+        `short` asks for a name, a date, yes or no, as metrics of wording need it; `full` for a text; `auto`
+        decides by the gold answers, see `Dataset.wants_texts`.
     judge
         Let a model judge answers by the gold answers.
-    head_to_head
-        Let a model compare each ranker's answers with the reference's.
-    against_gold
-        Let a model compare each ranker's answers with the gold answers, where these are long.
     judge_llm
         Model that judges, or a list of models; None uses the one that answers.
     """
@@ -55,8 +54,6 @@ class AnswerConfig:
     max_tokens: int | Literal["free"] = 2000
     style: Literal["auto", "short", "full"] = "auto"
     judge: bool = True
-    head_to_head: bool = False
-    against_gold: bool = False
     judge_llm: Any = None
 
     def __post_init__(self) -> None:
@@ -84,75 +81,55 @@ class AnswerConfig:
         return tuple(self.judge_llm) if isinstance(self.judge_llm, list | tuple) else (self.judge_llm,)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A ranker's answers (None where the call failed), their metrics, their usage, and the failures."""
+def answered(row: Row, bench: Workbench, ranker: Ranker, config: AnswerConfig) -> Row:
+    """The row with an answer to every question, from the ranker's context or by its own prompts, and scores.
 
-    answers: tuple[str | None, ...]
-    scores: Mapping[str, tuple[float | None, ...]]
-    usage: Usage = field(default_factory=Usage)
-    failures: tuple[Failure, ...] = ()
-
-
-def answer_all(
-    bench: Workbench, name: str, rankings: Sequence[Sequence[str]], config: AnswerConfig
-) -> Answered:
-    """Answer every question from the context its ranking fills, and score the answers.
-
-    A question whose call fails scores 0 everywhere; the failure is this ranker's and does not end the run.
-    Other errors are those of the gate.
+    A question whose answer fails scores 0 everywhere, and its usage counts; the failure is this ranker's and
+    does not end the run. Other errors are those of the gate.
     """
     questions = bench.dataset.questions
-    task: Task[str] = Task(
-        name=f"eval/answer_{config.style}",
-        prompt=PROMPTS[config.style],
-        parse=plain_text,
-        placeholder=unestimated,
-        expected_output_tokens=_EXPECTED[config.style],
+    contexts = tuple(ranker.context(each.question, config.context_tokens).text for each in questions)
+    stage = f"answer {ranker.name}"
+    if ranker.own_prompt:
+        answers, usage, failures = _own_answers(bench, ranker, config, stage)
+    else:
+        task: Task[str] = Task(
+            name=f"eval/answer_{config.style}",
+            prompt=PROMPTS[config.style],
+            parse=plain_text,
+            placeholder=unestimated,
+            expected_output_tokens=_EXPECTED[config.style],
+        )
+        items = [
+            CallItem({"context": context, "question": question.question}, question.id)
+            for question, context in zip(questions, contexts, strict=True)
+        ]
+        with bench.gate.stage(stage, len(questions)):
+            answers = _sync.run(bench.gate.map(task, items, required=False))
+        usage = bench.gate.ledger.stages[stage]
+        failures = tuple(each for each in bench.gate.failures if each.stage == stage)
+    pairs = list(zip(questions, answers, strict=True))
+    scores = {
+        name: tuple(
+            None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
+            for question, answer in pairs
+        )
+        for name, metric in METRICS.items()
+    }
+    return replace(
+        row,
+        scores={**row.scores, **scores},
+        answers=tuple(answers),
+        contexts=contexts,
+        usage=usage,
+        failures=failures,
     )
-    contexts = contexts_of(bench, rankings, config)
-    items = [
-        CallItem({"context": context, "question": question.question}, question.id)
-        for question, context in zip(questions, contexts, strict=True)
-    ]
-    stage = f"answer {name}"
-    with bench.gate.stage(stage, len(questions)):
-        answers = _sync.run(bench.gate.map(task, items, required=False))
-    usage, failures = bench.gate.ledger.stages[stage], failures_of(bench.gate, stage)
-    return Answered(tuple(answers), _scores(questions, answers), usage, failures)
 
 
-def contexts_of(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerConfig) -> list[str]:
-    """The context that each ranking fills."""
-    hits = FREE_HITS if config.max_tokens == "free" else None
-    return [context_of(texts[:hits], config.context_tokens, bench.count_tokens) for texts in rankings]
-
-
-def failures_of(gate: Gate, stage: str) -> tuple[Failure, ...]:
-    """Failures of a stage."""
-    return tuple(failure for failure in gate.failures if failure.stage == stage)
-
-
-@runtime_checkable
-class Answering(Protocol):
-    """A ranker that can answer questions by its own prompts, and does if `own_prompt` is true."""
-
-    @property
-    def own_prompt(self) -> bool:
-        """Whether it answers by its own prompts; else it answers from its ranking by the prompt for all."""
-        ...
-
-    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """An answer from a context of at most `max_tokens`, and its usage; `CallFailed` if there is none."""
-        ...
-
-
-def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerConfig) -> Answered:
-    """Answer every question by a ranker's own prompts, and score the answers.
-
-    As many questions run at once as the limits allow calls. A question whose answer fails scores 0
-    everywhere, and its usage counts. After any other error no new question is begun.
-    """
+def _own_answers(
+    bench: Workbench, ranker: Ranker, config: AnswerConfig, stage: str
+) -> tuple[list[str | None], Usage, tuple[Failure, ...]]:
+    """Answers by a ranker's own prompts. As many questions run at once as the limits allow calls."""
     length: Length = "brief" if config.style == "short" else "full"
 
     async def ask(question: Question) -> tuple[str | Failure, Usage]:
@@ -160,20 +137,18 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
             return await ranker.answer(question.question, config.context_tokens, length)
         except CallFailed as error:
             spent = error.usage if isinstance(error, AnswerFailed) else Usage()
-            return Failure(f"answer {name}", question.id, str(error)), spent
+            return Failure(stage, question.id, str(error)), spent
 
-    questions = bench.dataset.questions
-    results = _sync.run(_side_by_side(ask, questions, bench.config.limits.concurrency))
+    results = _sync.run(_side_by_side(ask, bench.dataset.questions, bench.config.limits.concurrency))
     failures = tuple(answer for answer, _ in results if isinstance(answer, Failure))
     answers = [None if isinstance(answer, Failure) else answer for answer, _ in results]
-    usage = sum((spent for _, spent in results), Usage())
-    return Answered(tuple(answers), _scores(questions, answers), usage, failures)
+    return answers, sum((spent for _, spent in results), Usage()), failures
 
 
 async def _side_by_side(
     ask: Callable[[Question], Awaitable[T]], questions: Sequence[Question], width: int
 ) -> list[T]:
-    """Ask `width` questions at a time; results in the order of the questions, or the first error."""
+    """Ask `width` questions at a time; results in order, or the first error, after which none is begun."""
     slots = asyncio.Semaphore(width)
     errors: list[Exception] = []
     results: dict[str, T] = {}
@@ -190,23 +165,3 @@ async def _side_by_side(
     if errors:
         raise errors[0]
     return [results[question.id] for question in questions]
-
-
-def _scores(
-    questions: Sequence[Question], answers: Sequence[str | None]
-) -> dict[str, tuple[float | None, ...]]:
-    pairs = list(zip(questions, answers, strict=True))
-    scores = {
-        name: tuple(
-            None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
-            for question, answer in pairs
-        )
-        for name, metric in METRICS.items()
-    }
-    if any(question.parts for question in questions):
-        of_parts = [
-            string_scores(answer or "", question.parts) if question.parts else {}
-            for question, answer in pairs
-        ]
-        scores |= {name: tuple(each.get(name) for each in of_parts) for name in STRING_SCORES}
-    return scores

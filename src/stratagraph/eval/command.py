@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from stratagraph.eval.abstract import with_abstract_questions
 from stratagraph.eval.answering import AnswerConfig
 from stratagraph.eval.datasets import load_dataset
-from stratagraph.eval.harness import CALLS, DEFAULT, cache_folder, evaluate
-from stratagraph.eval.names import lacking_rows, split_names
+from stratagraph.eval.harness import evaluate
+from stratagraph.eval.names import split_names
 from stratagraph.eval.report import Evaluation, save_csv, save_json
-from stratagraph.store.calls import SqliteCalls
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -66,8 +63,8 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     @click.option(
         "--methods",
         callback=_names,
-        help="Names with commas; all methods and cheap baselines if not given. A name may have a view and "
-        "options: noderag/nodes?mode=entry, archrag?build.clustering=spectral&own_prompt=true.",
+        help="Names with commas: walk, methods, dense, bm25, hybrid; all if not given. A name may have a "
+        "view and options: noderag/nodes?mode=entry, archrag?build.max_levels=1&own_prompt=true.",
     )
     @click.option(
         "--config",
@@ -86,13 +83,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         "--reference", default="dense", show_default=True, help="Row that the others are compared with."
     )
     @click.option("--extraction", type=click.Path(), help="Given entities and triples, such as openie.jsonl.")
-    @click.option("--query-entities", type=click.Path(), help="Given entities of the questions.")
-    @click.option(
-        "--split/--no-split", default=True, show_default=True, help="Split documents into passages."
-    )
     @click.option("--questions", type=click.IntRange(1), help="Ask only the first so many.")
-    @click.option("--head-to-head", is_flag=True, help="Let the model compare answers with the reference's.")
-    @click.option("--abstract", is_flag=True, help="Let the model write questions about the whole corpus.")
     @click.option(
         "--judge",
         metavar="NAMES",
@@ -104,26 +95,20 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         default="2000",
         show_default=True,
         callback=_tokens,
-        help="Tokens of context of an answer, or `free`: the first 20 results of each row, whole.",
+        help="Tokens of context of an answer, or `free`: all that each row retrieves for an answer.",
     )
-    @click.option("--against-gold", is_flag=True, help="Let the model compare answers with the gold answers.")
     @click.option(
         "--cache",
         type=click.Path(),
         help="A folder that keeps vectors and model calls, so that the next run repeats none.",
     )
     @click.option("--seed", default=0, show_default=True, help="Seed of the confidence intervals.")
-    @click.option(
-        "--answers",
-        type=click.Path(file_okay=False),
-        help="Write the answers to GraphRAG-Bench's questions into a folder, as its own scripts read them.",
-    )
     @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
     @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")
     @models_options
     @shared
     def evaluation(output: Any, **options: Any) -> None:
-        """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
+        """Measure methods and plain rankings on DATA: `demo`, or a folder with a corpus and questions.
 
         With --llm, questions are answered, and the answers scored and judged. If a row fails, the others
         stand and the exit code is 3.
@@ -149,51 +134,20 @@ def _evaluated(
     methods: Sequence[str] | None,
     llm: Any,
     extraction: str | None,
-    query_entities: str | None,
     questions: int | None,
-    head_to_head: bool,
-    abstract: bool,
-    against_gold: bool,
     judge: Sequence[str] | None,
     answer_tokens: int | Literal["free"],
     out: str | None,
     table: str | None,
-    answers: str | None,
     **options: Any,
 ) -> list[Evaluation]:
     """Evaluate each corpus and write the files; `options` are those of `evaluate`."""
-    if abstract and llm is None:
-        raise ValueError("--abstract needs a language model: give --llm")
-    if answers is not None and llm is None:
-        raise ValueError("--answers writes answers, and nothing answers: give --llm")
-    if answers is not None and abstract:
-        raise ValueError("--answers is for the questions of GraphRAG-Bench, and --abstract asks others")
     if judge is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
-    if methods is None:
-        for name, why in lacking_rows(DEFAULT, options["view"]).items():
-            click.echo(f"{name} will be left out: {why}", err=True)
-    config = AnswerConfig(
-        answer_tokens,
-        "full" if abstract or against_gold else "auto",
-        head_to_head=head_to_head or abstract,
-        against_gold=against_gold,
-        judge_llm=judge,
-    )
-    datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
-    if abstract:
-        with cache_folder(options["cache"]) as folder, closing(SqliteCalls(folder / CALLS)) as calls:
-            datasets = [with_abstract_questions(each, llm, cache=calls) for each in datasets]
+    config = AnswerConfig(answer_tokens, judge_llm=judge)
+    datasets = [load_dataset(each, extraction=extraction) for each in data]
     datasets = [each if questions is None else each.head(questions) for each in datasets]
-    for each in datasets:
-        if answers is not None and not each.of_bench:
-            raise ValueError(
-                f"--answers is for the questions of GraphRAG-Bench, and {each.name!r} is asked others"
-            )
     evaluations = [evaluate(each, methods, llm=llm, answers=config, **options) for each in datasets]
-    if answers is not None:
-        for evaluation in evaluations:
-            evaluation.save_answers(answers)
     if out is not None:
         save_json(_as_dict(evaluations), out)
     if table is not None:

@@ -1,4 +1,4 @@
-"""Corpora with questions and gold evidence, and checks of them."""
+"""Corpora with questions and the documents that answer them, and checks of them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,17 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from stratagraph.eval.layout_fields import DocumentRecord, Record
-from stratagraph.eval.layout_fields import Question as Question
-from stratagraph.eval.layouts import read_layout
+from stratagraph.eval.fields import Record
 from stratagraph.importing import Imported, read_extraction, read_openie
-from stratagraph.importing.lines import is_export, json_lines
-from stratagraph.types.records import Chunk, Document, Extraction
+from stratagraph.importing.lines import is_export
+from stratagraph.types.records import Chunk, Document, Extraction, Metadata
 
 StrPath = str | os.PathLike[str]
 DEMO = "demo"
 LONG = 20
 """Maximum words of a gold answer that is a name, a number or a clause."""
-
-BENCH_METRICS: Mapping[str, tuple[str, ...]] = {
-    "Fact Retrieval": ("rouge_l", "correctness"),
-    "Complex Reasoning": ("rouge_l", "correctness"),
-    "Contextual Summarize": ("correctness", "coverage"),
-    "Creative Generation": ("correctness", "coverage", "faithfulness"),
-}
-"""The metrics of GraphRAG-Bench by its types of questions."""
 
 NO_GOLD = "questions without gold documents: left out of retrieval metrics"
 NO_ANSWER = "questions without an answer: left out of answer metrics"
@@ -38,7 +29,40 @@ REPEATED_QUESTION = "questions with an id that came before: left out"
 BLANK_DOCUMENT = "documents without text: left out"
 BLANK_QUESTION = "questions without text: left out"
 FROM_EXTRACTION = "extraction: "
-UNKNOWN_ENTITIES = "entities of questions that are not there: left out"
+_FIELDS = ("id", "title", "text")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and its gold.
+
+    Parameters
+    ----------
+    id, question
+        Name in reports, and the text.
+    answers
+        Wordings that count as right; may be empty.
+    supporting_ids
+        Ids of documents with the evidence; may be empty.
+    type
+        Type such as `2hop`; reports split recall by it.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()
+    supporting_ids: tuple[str, ...] = ()
+    type: str = ""
+
+
+class DocumentRecord(NamedTuple):
+    """A document as it was read, and its place as `file:line` for messages."""
+
+    id: str
+    title: str
+    text: str
+    metadata: Metadata
+    place: str
 
 
 @dataclass(frozen=True)
@@ -55,8 +79,6 @@ class Dataset:
         At least one question.
     extractions
         Extractions of passages, by chunk `ref` or document id, where they exist already.
-    question_entities
-        Entities of questions by question id, where they exist already.
     notes
         Faults of the data and what was done about them, with the ids concerned.
     """
@@ -65,89 +87,96 @@ class Dataset:
     documents: tuple[Document | Chunk, ...]
     questions: tuple[Question, ...]
     extractions: Mapping[str, Extraction] = field(default_factory=dict)
-    question_entities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def wants_texts(self) -> bool:
-        """Whether gold answers have parts or metrics of texts, or half have more than `LONG` words."""
-        if self.of_bench:
-            return True
+        """Whether half of the gold answers have more than `LONG` words."""
         words = [len(each.answers[0].split()) for each in self.questions if each.answers]
-        return any(each.parts for each in self.questions) or (bool(words) and median(words) > LONG)
-
-    @property
-    def of_bench(self) -> bool:
-        """Whether questions have the types of GraphRAG-Bench, and so its metrics."""
-        return any(each.type in BENCH_METRICS for each in self.questions)
+        return bool(words) and median(words) > LONG
 
     def head(self, questions: int) -> Dataset:
         """The same corpus with the first questions."""
         return replace(self, questions=self.questions[:questions])
 
 
-def load_dataset(
-    path: StrPath,
-    *,
-    name: str | None = None,
-    split: str = "test",
-    extraction: StrPath | None = None,
-    query_entities: StrPath | None = None,
-) -> Dataset:
+def load_dataset(path: StrPath, *, extraction: StrPath | None = None) -> Dataset:
     """Read a corpus with questions.
 
     Parameters
     ----------
     path
-        `"demo"` for the corpus of the package, one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or
-        ALCE as it is published (the corpus is then the paragraphs of the questions), or a folder in one of
-        these layouts, recognised by its files:
-
-        - `corpus.jsonl` (id, title, text), `questions.jsonl` (id, question, answers, supporting_ids, type);
-        - BEIR: `corpus.jsonl`, `queries.jsonl`, and `qrels/<split>.tsv`;
-        - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
-        - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`;
-        - GraphRAG-Bench: `Corpus/<name>.json` and `Questions/<name>_questions.json`; of several, the latter's
-          path. All corpora of the file are one here; `.../<name>_questions.json/<source>` is one alone;
-        - NarrativeQA: `documents.csv`, `qaps.csv`, and stories in `tmp/`;
-        - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`.
-    name
-        Title of reports; None uses the name of the folder.
-    split
-        Judgements of a BEIR folder to read, or set of NarrativeQA.
+        `"demo"` for the corpus of the package, or a folder with `corpus.jsonl` (id, title, text) and
+        `questions.jsonl` (id, question, answers, supporting_ids, type).
     extraction
         What is known of the passages: entities and triples (`stratagraph.importing.read_openie`), or the
         export of an index (`read_extraction`), which has descriptions and units too. A path that does not
         exist is looked for in the folder.
-    query_entities
-        File of entities of the questions: lines of `{"id": ..., "entities": [...]}`. Looked for likewise.
 
     Returns
     -------
-    The dataset. A document's text is its title, a line break and its text; the title is in its metadata too.
-    Faults of the data are in `Dataset.notes`.
+    The dataset. A document's text is its title, a line break and its text; the title is in its metadata too,
+    with what other fields the document has. Faults of the data are in `Dataset.notes`.
 
     Raises
     ------
     FileNotFoundError
         If there is no such path.
     ValueError
-        If the layout is unknown, a line cannot be read, an id has two texts, or no gold document is in the
+        If a file is not there, a line cannot be read, an id has two texts, or no gold document is in the
         corpus.
     """
     folder = Path(str(files("stratagraph") / DEMO)) if path == DEMO else Path(path)
-    raw = read_layout(folder, split)
-    dataset = Dataset(
-        name or (folder.stem if folder.is_file() else folder.resolve().name),
-        tuple(map(_document, raw.documents)),
-        tuple(raw.questions),
-    )
-    dataset = checked(dataset, [each.place for each in raw.documents])
-    if extraction is not None:
-        dataset = _with_extraction(dataset, _beside(folder, extraction))
-    if query_entities is not None:
-        dataset = _with_question_entities(dataset, _beside(folder, query_entities))
-    return dataset
+    if not folder.exists():
+        raise FileNotFoundError(f"no such folder: {str(folder)!r}")
+    corpus, asked = folder / "corpus.jsonl", folder / "questions.jsonl"
+    if not (corpus.is_file() and asked.is_file()):
+        held = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+        raise ValueError(
+            f"{str(folder)!r} needs corpus.jsonl (id, title, text) and questions.jsonl (id, question, "
+            f"answers, supporting_ids); it holds {', '.join(held[:8]) or 'nothing'}"
+        )
+    questions = [
+        Question(
+            record.text("id"),
+            record.text("question"),
+            record.texts("answers"),
+            record.texts("supporting_ids"),
+            record.word("type"),
+        )
+        for record in Record.read(asked)
+    ]
+    return assembled(folder.resolve().name, read_documents(corpus), questions, folder, extraction)
+
+
+def read_documents(path: Path, key: str = "id") -> list[DocumentRecord]:
+    """Documents of JSON lines, with their id under `key` and all further fields as metadata."""
+    return [
+        DocumentRecord(
+            record.text(key),
+            record.title,
+            record.text("text"),
+            {name: value for name, value in record.fields.items() if name not in (*_FIELDS, key)},
+            record.place,
+        )
+        for record in Record.read(path)
+    ]
+
+
+def assembled(
+    name: str,
+    documents: Sequence[DocumentRecord],
+    questions: Iterable[Question],
+    folder: Path,
+    extraction: StrPath | None = None,
+) -> Dataset:
+    """A dataset from what was read in a folder; see `load_dataset` for what it raises."""
+    dataset = Dataset(name, tuple(map(_document, documents)), tuple(questions))
+    dataset = checked(dataset, [each.place for each in documents])
+    if extraction is None:
+        return dataset
+    path, inside = Path(extraction), folder / extraction
+    return _with_extraction(dataset, inside if inside.exists() and not path.exists() else path)
 
 
 def _document(record: DocumentRecord) -> Document:
@@ -252,12 +281,6 @@ def _distinct_questions(
     return tuple(distinct.values())
 
 
-def _beside(folder: Path, path: StrPath) -> Path:
-    file = Path(path)
-    inside = (folder.parent if folder.is_file() else folder) / file
-    return inside if not file.exists() and inside.exists() else file
-
-
 def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
     if is_export(path):
         imported = _of_documents(read_extraction(path), dataset.documents)
@@ -276,26 +299,9 @@ def _of_documents(exported: Imported, documents: Sequence[Document | Chunk]) -> 
     chunks = [chunk for chunk in exported.documents if isinstance(chunk, Chunk)]
     of_corpus = [chunk for chunk in chunks if chunk.document_id in by_id]
     lacking = [by_id[identity] for identity in by_id.keys() - {chunk.document_id for chunk in of_corpus}]
-    notes = {
-        what: count
-        for what, count in (
-            ("passages of documents that are not in the corpus: left out", len(chunks) - len(of_corpus)),
-            ("documents that are not in the export: read as they are", len(lacking)),
-        )
-        if count
+    counts = {
+        "passages of documents that are not in the corpus: left out": len(chunks) - len(of_corpus),
+        "documents that are not in the export: read as they are": len(lacking),
     }
+    notes = {what: count for what, count in counts.items() if count}
     return Imported([*of_corpus, *sorted(lacking, key=lambda each: each.id)], exported.extractions, notes)
-
-
-def _with_question_entities(dataset: Dataset, path: Path) -> Dataset:
-    question_ids = {question.id for question in dataset.questions}
-    notes = dict(dataset.notes)
-    entities: dict[str, tuple[str, ...]] = {}
-    for place, fields in json_lines(path):
-        record = Record(place, fields)
-        identity, names = record.text("id"), record.texts("entities")
-        if identity in question_ids:
-            entities[identity] = tuple(name.strip() for name in names)
-        else:
-            _note(notes, UNKNOWN_ENTITIES, [identity])
-    return replace(dataset, question_entities=entities, notes=notes)

@@ -13,8 +13,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,18 +93,6 @@ def contains_answer(text: str, answers: Iterable[str]) -> bool:
     )
 
 
-def fitting(texts: Sequence[str], budget: int, count_tokens: CountTokens) -> int:
-    """Number of texts, best first, that fit a token budget in full; a repeated text costs nothing."""
-    left = budget
-    seen: set[str] = set()
-    for place, text in enumerate(texts):
-        left -= 0 if text in seen else count_tokens(text)
-        if left < 0:
-            return place
-        seen.add(text)
-    return len(texts)
-
-
 def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> str:
     """The texts, best first, up to a token budget, without repeats; the last one is cut."""
     if budget < 1:
@@ -126,7 +112,6 @@ def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> 
 
 
 _PIECE = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\S)+")
-_WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+")
 
 Metric = Callable[[str, Sequence[str]], float]
 
@@ -158,114 +143,8 @@ def token_f1(answer: str, gold: Sequence[str]) -> float:
     return max((f1(tokens(each)) for each in gold), default=0.0)
 
 
-def token_recall(answer: str, gold: Sequence[str]) -> float:
-    """Share of a gold answer's words that the answer has.
-
-    0 wherever either has the word "yes" or "no", as in the papers' tables (ERRATA A9); read it beside
-    `accuracy`.
-    """
-    ours = tokens(answer)
-
-    def recall(words: Sequence[str]) -> float:
-        if not words or not _YES_NO.isdisjoint([*ours, *words]):
-            return 0.0
-        return (Counter(ours) & Counter(words)).total() / len(words)
-
-    return max((recall(tokens(each)) for each in gold), default=0.0)
-
-
-def bleu1(answer: str, gold: Sequence[str]) -> float:
-    """BLEU of single words, with the brevity penalty, by `nltk` (Papineni et al. 2002)."""
-    from nltk.translate.bleu_score import sentence_bleu
-
-    ours, references = _spoken(answer), [_spoken(each) for each in gold]
-    if not set(ours).intersection(word for words in references for word in words):
-        return 0.0  # where nltk warns
-    return float(sentence_bleu(references, ours, weights=(1.0,)))
-
-
-def meteor(answer: str, gold: Sequence[str]) -> float:
-    """METEOR by `nltk` (Banerjee and Lavie 2005), with synonyms if WordNet is installed."""
-    from nltk.translate.meteor_score import meteor_score
-
-    references = [_spoken(each) for each in gold]
-    return float(meteor_score(references, _spoken(answer), wordnet=_wordnet())) if references else 0.0
-
-
-def rouge_l(answer: str, gold: Sequence[str]) -> float:
-    """F-measure of the longest common subsequence of words, by `rouge-score` (Lin 2004)."""
-    scorer = _rouge()
-    return max((float(scorer.score(each, answer)["rougeL"].fmeasure) for each in gold), default=0.0)
-
-
-STRING_SCORES = ("strrec", "strem", "strhit")
-
-
-def string_scores(answer: str, parts: Sequence[Sequence[str]]) -> dict[str, float]:
-    """How many parts of a gold answer an answer contains, each in any wording (ALCE).
-
-    `strrec` is the share of the parts, `strem` 1 for all, `strhit` 1 for any.
-    """
-    contained = [contains_answer(answer, part) for part in parts]
-    return {
-        "strrec": sum(contained) / len(contained),
-        "strem": float(all(contained)),
-        "strhit": float(any(contained)),
-    }
-
-
-METRICS: Mapping[str, Metric] = {
-    "accuracy": accuracy,
-    "answer_recall": token_recall,
-    "em": exact_match,
-    "f1": token_f1,
-    "bleu1": bleu1,
-    "meteor": meteor,
-    "rouge_l": rouge_l,
-}
+METRICS: Mapping[str, Metric] = {"accuracy": accuracy, "em": exact_match, "f1": token_f1}
 """Metrics of an answer's wording by name."""
-
-
-def has_wordnet() -> bool:
-    """Whether METEOR knows synonyms here."""
-    return not isinstance(_wordnet(), _NoWordNet)
-
-
-def _spoken(text: str) -> list[str]:
-    """Words in lower case, without punctuation; in writing without spaces, characters."""
-    return _WORD.findall(text.lower())
-
-
-class _NoWordNet:
-    """A dictionary without synonyms."""
-
-    def synsets(self, word: str) -> list[Any]:
-        return []
-
-
-@cache
-def _wordnet() -> Any:
-    from nltk.corpus import wordnet
-
-    try:
-        wordnet.ensure_loaded()
-    except LookupError:  # its data is a download of its own
-        return _NoWordNet()
-    return wordnet
-
-
-class _Words:
-    """A tokenizer as `rouge-score` takes it; its own drops all letters but the English ones."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return _spoken(text)
-
-
-@cache
-def _rouge() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(["rougeL"], tokenizer=_Words())
 
 
 def mean(scores: Sequence[float | None]) -> float | None:

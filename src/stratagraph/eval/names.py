@@ -9,18 +9,20 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from stratagraph.config import Config, construct
-from stratagraph.errors import MissingExtra, require
-from stratagraph.eval.baselines import BASELINES, OWN_PROMPT, checked
 from stratagraph.methods import WAYS
 from stratagraph.operations.arguments import SearchArguments, check_search_options, check_used
 from stratagraph.search.filters import compile_where
 from stratagraph.types.question import SHARED_OPTIONS, WALK
 
-KNOWN = (*WAYS, *BASELINES)
+PLAIN = ("dense", "bm25", "hybrid")
+"""Plain rankings of passages, as `Index.retrieve(rank=...)` gives them."""
+KNOWN = (*WAYS, *PLAIN)
+OWN_PROMPT = "own_prompt"
+"""Option of a row that answers by the method's own prompts instead of the prompt for all."""
 DEFAULT_VIEW = "default"
 EVAL_VIEWS = (DEFAULT_VIEW, "chunks", "nodes")
 """What rows of a method return: what it returns by default, the walk's passages, or its own ranking
-(`fill=False`). The walk has passages alone, and so do baselines, unless it says `nodes`."""
+(`fill=False`). The walk and plain rankings have passages alone."""
 BUILD = "build."
 """Prefix of options that are settings of the build; such a row has its own index."""
 _COMMA = re.compile(r",(?![^\[{]*[\]}])")
@@ -38,13 +40,13 @@ class RowName:
     Attributes
     ----------
     ranker
-        A method or a baseline.
+        A method, the walk, or a plain ranking.
     view
         View of the results.
     options
         Search options of the ranker.
     own_prompt
-        Whether the ranker answers by its own prompts; None where the name does not say.
+        Whether it answers by its own prompts.
     build
         Settings of the method's build that differ from the run's.
     """
@@ -52,7 +54,7 @@ class RowName:
     ranker: str
     view: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    own_prompt: bool | None = None
+    own_prompt: bool = False
     build: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -82,8 +84,8 @@ class RowName:
                 options[key] = json.loads(value)
             except json.JSONDecodeError:
                 options[key] = value
-        own_prompt = options.pop(OWN_PROMPT, None)
-        if own_prompt is not None and not isinstance(own_prompt, bool):
+        own_prompt = options.pop(OWN_PROMPT, False)
+        if not isinstance(own_prompt, bool):
             raise ValueError(f"{OWN_PROMPT} must be true or false, not {own_prompt!r}, in {name!r}")
         build = {key.removeprefix(BUILD): options.pop(key) for key in list(options) if key.startswith(BUILD)}
         return cls(ranker, own or ("nodes" if own_prompt else view), options, own_prompt, build)
@@ -91,6 +93,8 @@ class RowName:
     @property
     def search(self) -> Mapping[str, Any]:
         """Arguments of `Index.retrieve`."""
+        if self.ranker in PLAIN:
+            return {"method": WALK, "rank": self.ranker, **self.options}
         method = WALK if self.view == "chunks" else self.ranker
         own = {"fill": False} if self.view == "nodes" and method != WALK else {}
         return {"method": method, **own, **self.options}
@@ -120,22 +124,19 @@ def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
     for row in rows:
         name = RowName.of(row, view)
         if name.ranker not in KNOWN:
-            raise ValueError(f"there is no method or baseline {row!r}; choose from {', '.join(KNOWN)}")
+            raise ValueError(f"there is no method or ranking {row!r}; choose from {', '.join(KNOWN)}")
         try:
-            if name.ranker in WAYS:
-                _check_method(name, config)
-            elif name.build:
-                raise ValueError(f"{name.ranker} is no method of an index, and has no settings {BUILD}...")
-            else:
-                checked(name.ranker, name.options, own_prompt=name.own_prompt)
+            _check(name, config)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{row!r}: {error}") from error
 
 
-def _check_method(name: RowName, config: Config) -> None:
+def _check(name: RowName, config: Config) -> None:
     for key, instead in _SAID_ELSEWHERE.items():
         if key in name.options:
             raise ValueError(f"{key!r} is no option of a row: {instead}")
+    if name.ranker in PLAIN and "rank" in name.options:
+        raise ValueError("its name says how it ranks")
     search = dict(name.search)
     method, where = search.pop("method"), search.pop("where", None)
     shared = {key: search.pop(key) for key in SHARED_OPTIONS if key in search}
@@ -143,26 +144,9 @@ def _check_method(name: RowName, config: Config) -> None:
     check_search_options(method, search)
     if where is not None:
         compile_where(where)
-    if name.ranker == WALK and name.build:
-        raise ValueError(f"nothing is built for the walk, so that it has no settings {BUILD}...")
+    if name.ranker in (WALK, *PLAIN):
+        if name.build:
+            raise ValueError(f"nothing is built for {name.ranker}, so that it has no settings {BUILD}...")
+        if name.own_prompt and name.ranker in PLAIN:
+            raise ValueError(f"{name.ranker} has no prompts of its own to answer by; leave {OWN_PROMPT} out")
     settings_of(name, config)
-
-
-ANSWERS = ("nltk", "rouge_score")
-"""Modules that score answers."""
-
-
-def lacking_rows(names: Sequence[str], view: str) -> Mapping[str, MissingExtra]:
-    """Rows that lack a package, with the first that each lacks; arguments as for `check_rows`."""
-    missing = lacking(("bm25s", "nltk"))
-    by_words = [name for name in names if RowName.of(name, view).ranker in ("bm25", "hybrid")]
-    return {} if missing is None else dict.fromkeys(by_words, missing)
-
-
-def lacking(modules: Sequence[str]) -> MissingExtra | None:
-    """The error for the first module of the extra `eval` that is not installed; None if all are."""
-    try:
-        require("eval", *modules)
-    except MissingExtra as error:
-        return error
-    return None

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question, StrPath
-from stratagraph.eval.judging import Duel
-from stratagraph.eval.metrics import METRICS, STRING_SCORES, Difference, mean
+from stratagraph.eval.datasets import FROM_EXTRACTION, Question, StrPath
+from stratagraph.eval.metrics import Difference, mean
 from stratagraph.eval.results import Row
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.types.records import Usage
 
 NOISE = "~"
-_ANSWER_METRICS = (
-    *METRICS,
-    *STRING_SCORES,
-    *("correctness", "coverage", "faithfulness", "judged"),
-)
-_DUELS = "wins/ties/losses, share won (a tie half) [interval]"
 _NAMED = 3  # ids shown in a note
 _SHOWN = 0.05  # seconds of a stage that is shown
 
 Table = list[list[str]]
 Cell = Callable[[Row], str]
+Columns = Mapping[str, tuple[str, str | None]]
+"""A metric, and a type of question or None for all, by heading."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +113,6 @@ class Evaluation:
             fields["differences"][metric]["is_noise"] = difference.is_noise
         fields["latency_ms"] = {"p50": row.latency(50), "p95": row.latency(95)}
         fields["cpu_ms"] = {"mean": row.cpu}
-        for kind, duels in (("duels", row.duels), ("gold_duels", row.gold_duels)):
-            for criterion, duel in duels.items():
-                fields[kind][criterion]["win_rate"] = duel.win_rate
         return fields
 
     def save_json(self, path: StrPath) -> None:
@@ -131,37 +122,6 @@ class Evaluation:
     def save_csv(self, path: StrPath) -> None:
         """Write a CSV file with a line for each ranker and type of question, `all` first."""
         save_csv([self], path)
-
-    def save_answers(self, folder: StrPath) -> None:
-        """Write the answers of each row to a file of the form that GraphRAG-Bench's own scripts read.
-
-        `ValueError` where the questions are not of its types.
-        """
-        if not any(each.type in BENCH_METRICS for each in self.questions):
-            raise ValueError(
-                f"the questions of {self.dataset!r} have none of GraphRAG-Bench's types "
-                f"({', '.join(BENCH_METRICS)}), so that its scripts read no answers to them"
-            )
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        for row in self.rows:
-            written = [
-                {
-                    "id": question.id,
-                    "question": question.question,
-                    "source": question.source,
-                    "context": [context],
-                    "evidence": question.evidence,
-                    "question_type": question.type,
-                    "generated_answer": answer or "",
-                    "ground_truth": question.answers[0] if question.answers else "",
-                }
-                for question, answer, context in zip(self.questions, row.answers, row.contexts, strict=False)
-            ]
-            if written:
-                name = re.sub(r"[^\w.=-]+", "_", f"{self.dataset}-{row.name}")
-                text = json.dumps(written, ensure_ascii=False, indent=1)
-                (target / f"{name}.json").write_text(text + "\n", "utf-8")
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The lines of `save_csv`."""
@@ -177,13 +137,13 @@ class Evaluation:
                     line |= {"index_seconds": cost.seconds, "index_cpu_seconds": cost.cpu_seconds}
                     line |= {"index_calls": cost.usage.calls + cost.usage.cached_calls}
                     line |= {"index_tokens": cost.usage.input_tokens + cost.usage.output_tokens}
-                    line |= {"index_bytes": cost.bytes, "index_peak_memory": cost.peak_memory}
+                    line |= {"index_bytes": cost.bytes}
                 yield {key: f"{cell:.6g}" if isinstance(cell, float) else cell for key, cell in line.items()}
 
 
 _COSTS = (
     *("p50_ms", "p95_ms", "cpu_ms", "index_seconds", "index_cpu_seconds"),
-    *("index_calls", "index_tokens", "index_bytes", "index_peak_memory"),
+    *("index_calls", "index_tokens", "index_bytes"),
 )
 
 
@@ -220,23 +180,19 @@ def tables(evaluation: Evaluation) -> str:
         "CPU ms": lambda row: _number(row.cpu, 1),
     }
     retrieval = {title: (metric, None) for title, metric in _headings(evaluation.cutoffs).items()}
-    answers = "answers"
-    if not about.get("meteor_synonyms", True):
-        answers += " (METEOR without synonyms: nltk has no WordNet here)"
+    by_type: Columns = {
+        f"{type_} ({[each.type for each in evaluation.questions].count(type_)})": (f"recall@{middle}", type_)
+        for type_ in evaluation.types
+    }
     interval = f"{100 * about['confidence']:.0f} % interval ({NOISE}: within noise)"
     titled = {
-        "": _means(evaluation, retrieval, times),
+        "": means(evaluation, retrieval, times),
         f"difference to {reference}, with {interval}": _differences(evaluation),
-        f"recall@{middle} by type of question": _by_type(
-            evaluation, {type_: [f"recall@{middle}"] for type_ in evaluation.types}, 2
-        ),
-        answers: _answers(evaluation),
-        "answers by type of question (GraphRAG-Bench)": _by_type(evaluation, BENCH_METRICS, 1),
-        f"answers against {reference}: {_DUELS}": _duels(evaluation, "duels"),
-        f"answers against the gold answers: {_DUELS}": _duels(evaluation, "gold_duels"),
+        f"recall@{middle} by type of question": means(evaluation, by_type if len(by_type) > 1 else {}, {}),
+        "answers": _answers(evaluation),
         "making ready (passages' vectors apart)": _indexing(evaluation),
     }
-    shown = [f"{title}\n" * bool(title) + _drawn(table) for title, table in titled.items() if len(table) > 1]
+    shown = [f"{title}\n" * bool(title) + drawn(table) for title, table in titled.items() if len(table) > 1]
     remarks = "\n".join([*_failures(evaluation), *_notes(evaluation)])
     return "\n\n".join([heading, *shown, *([remarks] if remarks else [])])
 
@@ -257,22 +213,20 @@ def _headings(cutoffs: Cutoffs) -> dict[str, str]:
     }
 
 
-def _means(
-    evaluation: Evaluation, columns: Mapping[str, tuple[str, str | None]], more: Mapping[str, Cell]
-) -> Table:
+def means(evaluation: Evaluation, columns: Columns, more: Mapping[str, Cell]) -> Table:
     """Means of a metric and a type of question by heading, without columns that no row has; and `more`."""
     measured = [row for row in evaluation.rows if row.scores]
-    means = {
+    by_heading = {
         heading: [evaluation.mean(row.name, *column) for row in measured]
         for heading, column in columns.items()
     }
-    means = {heading: each for heading, each in means.items() if any(value is not None for value in each)}
-    if not means:
+    shown = {key: each for key, each in by_heading.items() if any(value is not None for value in each)}
+    if not shown:
         return []
-    digits = {heading: 0 if columns[heading][0].startswith("tokens") else 3 for heading in means}
-    table = [["", *means, *more]]
+    digits = {key: 0 if columns[key][0].startswith("tokens") else 3 for key in shown}
+    table = [["", *shown, *more]]
     for place, row in enumerate(measured):
-        values = (_number(each[place], digits[heading]) for heading, each in means.items())
+        values = (_number(each[place], digits[key]) for key, each in shown.items())
         table.append([row.name, *values, *(cell(row) for cell in more.values())])
     return table
 
@@ -302,18 +256,6 @@ def _difference(each: Difference | None) -> str:
     return f"{mean} [{low}, {high}] {NOISE if each.is_noise else ' '}"
 
 
-def _by_type(evaluation: Evaluation, metrics: Mapping[str, Sequence[str]], least: int) -> Table:
-    """Means of some metrics for each type of question, of at least so many types."""
-    types = [question.type for question in evaluation.questions]
-    columns = {
-        f"{type_} ({types.count(type_)}){f' {metric}' if len(named) > 1 else ''}": (metric, type_)
-        for type_, named in metrics.items()
-        for metric in named
-    }
-    table = _means(evaluation, columns, {})
-    return table if table and len(table[0]) > least else []
-
-
 def _answers(evaluation: Evaluation) -> Table:
     rows, more = evaluation.rows, dict[str, Cell]()
     if any(row.agreement is not None for row in rows):
@@ -324,37 +266,16 @@ def _answers(evaluation: Evaluation) -> Table:
                 more[f"{heading}{count}"] = partial(
                     lambda kind, place, row: _counts(getattr(row, kind))[place], kind, place
                 )
-    return _means(evaluation, {metric: (metric, None) for metric in _ANSWER_METRICS}, more)
+    of_answers = [metric for metric in evaluation.metrics if "@" not in metric]
+    return means(evaluation, {metric: (metric, None) for metric in of_answers}, more)
 
 
 def _counts(usage: Usage) -> list[str]:
     return [str(usage.calls + usage.cached_calls), str(usage.input_tokens), str(usage.output_tokens)]
 
 
-def _duels(evaluation: Evaluation, kind: str) -> Table:
-    by_name: dict[str, Mapping[str, Duel]] = {row.name: getattr(row, kind) for row in evaluation.rows}
-    by_name = {name: duels for name, duels in by_name.items() if duels}
-    if not by_name:
-        return []
-    several = any(duels["overall"].agreement is not None for duels in by_name.values())
-    criteria = next(iter(by_name.values()))
-    table = [["", *criteria, "same in both orders", *(["kappa of judges"] if several else [])]]
-    for name, duels in by_name.items():
-        overall = duels["overall"]
-        agreement = [_number(overall.agreement, 2)] if several else []
-        table.append([name, *map(_duel, duels.values()), _number(overall.consistency, 2), *agreement])
-    return table
-
-
-def _duel(duel: Duel) -> str:
-    if duel.win_rate is None:
-        return ""
-    within = "" if duel.interval is None else f" [{duel.interval.low:.2f}, {duel.interval.high:.2f}]"
-    return f"{duel.wins}/{duel.ties}/{duel.losses} {duel.win_rate:.2f}{within}"
-
-
 def _indexing(evaluation: Evaluation) -> Table:
-    table = [["", "seconds", "CPU s", "calls", "tokens in", "out", "MB on disk", "peak MB", "stages"]]
+    table = [["", "seconds", "CPU s", "calls", "tokens in", "out", "MB on disk", "stages"]]
     for row in evaluation.rows:
         if (cost := row.indexing) is None:
             continue
@@ -363,9 +284,9 @@ def _indexing(evaluation: Evaluation) -> Table:
             for stage, each in cost.stages.items()
             if each.seconds >= _SHOWN or each.calls
         )
-        sizes = ["" if size is None else f"{size / 1e6:.1f}" for size in (cost.bytes, cost.peak_memory)]
+        size = "" if cost.bytes is None else f"{cost.bytes / 1e6:.1f}"
         spent = [_number(cost.seconds, 1), _number(cost.cpu_seconds, 1)]
-        table.append([row.name, *spent, *_counts(cost.usage), *sizes, stages])
+        table.append([row.name, *spent, *_counts(cost.usage), size, stages])
     return table
 
 
@@ -399,7 +320,7 @@ def _number(value: float | None, digits: int) -> str:
     return text[1:] if digits > 2 and text.startswith("0.") else text
 
 
-def _drawn(table: Table) -> str:
+def drawn(table: Table) -> str:
     """The table in columns: the first aligned left, the others right, a column of stages not at all."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []

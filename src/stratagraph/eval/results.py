@@ -7,43 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stratagraph.eval.judging import Duel
 from stratagraph.eval.metrics import Difference, mean
+from stratagraph.eval.rankers import Indexing
+from stratagraph.eval.scoring import Scores
 from stratagraph.types.records import Failure, Usage
-
-Scores = Mapping[str, tuple[float | None, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Indexing:
-    """Cost of making a ranker ready.
-
-    Parameters
-    ----------
-    seconds
-        Wall time, without the embedding of passages, which the rankers share.
-    stages
-        Calls, tokens and seconds by stage of a build. What methods share, such as the extraction, is in the
-        row of the first one.
-    bytes
-        Size on disk; None for baselines, which are in memory.
-    peak_memory
-        Peak resident memory above that at the start, in bytes; None where the system does not tell. Memory
-        that an earlier ranker freed may be used again unseen.
-    cpu_seconds
-        Processor time of all threads.
-    """
-
-    seconds: float
-    stages: Mapping[str, Usage] = field(default_factory=dict)
-    bytes: int | None = None
-    peak_memory: int | None = None
-    cpu_seconds: float | None = None
-
-    @property
-    def usage(self) -> Usage:
-        """The sum over all stages."""
-        return sum(self.stages.values(), Usage())
 
 
 @dataclass(frozen=True)
@@ -61,17 +28,15 @@ class Row:
     latency_ms, cpu_ms
         Wall and processor time of each search in milliseconds, without the embedding of the question.
     indexing
-        Cost of making the ranker ready.
+        Cost of making the ranker ready; None if there was none.
     differences
         By metric, the difference to the reference; empty in the reference's row.
     answers
-        The model's answers from this ranker's context, if any were asked for; None where the call failed.
+        The model's answers, if any were asked for; None where the call failed.
     contexts
-        The contexts of the answers, where these are judged by them (GraphRAG-Bench).
+        The contexts of the answers.
     asking, usage, judging
         Model calls and tokens of the searches (each question once), of the answers, and of the judges.
-    duels, gold_duels
-        By criterion, the comparison of answers with the reference's, and with the gold answers.
     agreement
         Mean of Cohen's kappa over pairs of judges on correctness; None with one judge.
     failures
@@ -92,8 +57,6 @@ class Row:
     asking: Usage = field(default_factory=Usage)
     usage: Usage = field(default_factory=Usage)
     judging: Usage = field(default_factory=Usage)
-    duels: Mapping[str, Duel] = field(default_factory=dict)
-    gold_duels: Mapping[str, Duel] = field(default_factory=dict)
     agreement: float | None = None
     failures: tuple[Failure, ...] = ()
 

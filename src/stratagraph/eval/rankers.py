@@ -1,0 +1,266 @@
+"""What is compared: searches in an index of the run, and rankers of your own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stratagraph.api import build_index
+from stratagraph.config import Config
+from stratagraph.errors import CallFailed
+from stratagraph.eval.datasets import Dataset
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.metrics import context_of
+from stratagraph.eval.names import PLAIN, RowName, settings_of
+from stratagraph.index import Index
+from stratagraph.ingest.chunk import split
+from stratagraph.models.budget import Budget
+from stratagraph.models.gate import Gate
+from stratagraph.text import CountTokens
+from stratagraph.types.question import WALK, Length
+from stratagraph.types.records import Chunk, Failure, Usage
+from stratagraph.types.results import Retrieval
+
+HITS = 20
+"""Passages of a ranker that a context is made from, as of a search by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrieved text and its documents: one for a passage, several for a summary."""
+
+    text: str
+    documents: tuple[str, ...]
+
+
+class Packed(NamedTuple):
+    """A context, and the documents that it cites."""
+
+    text: str
+    documents: frozenset[str]
+
+
+class AnswerFailed(CallFailed):
+    """An answer failed; `usage` counts its calls and tokens."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """Cost of making a ranker ready.
+
+    Parameters
+    ----------
+    seconds, cpu_seconds
+        Wall time, and processor time of all threads, without the embedding of passages, which all share.
+    stages
+        Calls, tokens and seconds by stage of a build. What methods share, such as the extraction, is in the
+        row of the first one.
+    bytes
+        Size on disk; None for what is in memory.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    stages: Mapping[str, Usage] = field(default_factory=dict)
+    bytes: int | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all stages."""
+        return sum(self.stages.values(), Usage())
+
+
+class Ranker:
+    """What a row measures. Yours names itself and ranks; it may also prepare itself and answer by itself.
+
+    Attributes
+    ----------
+    name, description
+        Unique within a run, and a line on what it does.
+    own_prompt
+        Whether `answer` writes the answers; else all answers are written by one prompt from `context`.
+    failures
+        What failed so far without ending the row.
+    asking
+        Calls and tokens of the searches so far; a repeated question counts once.
+    """
+
+    name: str
+    description: str = ""
+    own_prompt: bool = False
+    failures: Sequence[Failure] = ()
+    asking: Usage = Usage()
+
+    def prepare(self, bench: Workbench) -> Indexing | None:
+        """Get ready to search; None if there was nothing to do."""
+        self.bench = bench
+        return None
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        raise NotImplementedError
+
+    def context(self, question: str, max_tokens: int) -> Packed:
+        """The context that an answer is made from: the first texts, of which the last is cut."""
+        passages = self.rank(question, HITS)
+        text = context_of([each.text for each in passages], max_tokens, self.bench.count_tokens)
+        alone = {each.documents[0] for each in passages if len(each.documents) == 1 and each.text in text}
+        return Packed(text, frozenset(alone))
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer by the ranker's own prompts, and its usage; `CallFailed` if there is none."""
+        raise NotImplementedError
+
+
+class IndexRanker(Ranker):
+    """A way of searching an index of the run: a method, the walk, or a plain ranking of its passages."""
+
+    def __init__(self, name: str, row: RowName) -> None:
+        self.name = name
+        options = "".join(f", {key}={value!r}" for key, value in row.options.items())
+        options += "".join(f", built with {key}={value!r}" for key, value in row.build.items())
+        self.description = f"{row.ranker} of this package, view {row.view}{options}"
+        self.own_prompt = bool(row.own_prompt)
+        self.row = row
+        self._asked: set[str] = set()
+        self._packed: dict[str, Retrieval] = {}
+
+    def prepare(self, bench: Workbench) -> Indexing | None:
+        """Build what is not built yet."""
+        self.bench = bench
+        self._index, indexing, self.failures = bench.indexes.added(bench, self.row)
+        return indexing
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` hits, best first."""
+        retrieval = self._index.retrieve(question, k, **self.row.search)
+        if question not in self._asked:
+            self._asked.add(question)
+            self.asking += retrieval.usage
+        return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
+
+    def context(self, question: str, max_tokens: int) -> Packed:
+        """As many hits as an answer of this way is made from, packed by `Retrieval.context`."""
+        if question not in self._packed:
+            k = self._index.answer_k(self.row.search["method"])
+            self._packed[question] = self._index.retrieve(question, k, **self.row.search)
+        context = self._packed[question].context(max_tokens)
+        documents = [self._packed[question].hits[each.number - 1].documents for each in context.citations]
+        return Packed(context.text, frozenset(each[0] for each in documents if len(each) == 1))
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """The method's answer by its own prompts, and its usage; `AnswerFailed` if it would be extractive."""
+        answer = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self.row.search)
+        if answer.extractive and answer.retrieval.hits:
+            fault = "the model could not answer, and excerpts of the sources would stand for it"
+            raise AnswerFailed(fault, answer.usage)
+        return answer.text, answer.usage
+
+
+@dataclass
+class _Built:
+    index: Index
+    made: set[str] = field(default_factory=set)
+    bytes: int = 0
+
+
+@dataclass
+class Indexes:
+    """The indexes of a run. Methods are added to one, each measured by itself.
+
+    A row with settings of its own build has its own index, of the same extraction. Plain rankings need no
+    model: where there is one, they have an index that was made without it. `llm` and `budget` are as
+    `build_index` takes them; `calls` is the file of model calls.
+    """
+
+    llm: Any
+    budget: Budget | None
+    calls: Path
+    _built: dict[str, _Built] = field(default_factory=dict)
+
+    def added(self, bench: Workbench, row: RowName) -> tuple[Index, Indexing | None, Sequence[Failure]]:
+        """An index with the method, the cost of adding it (None if it is there), and what failed."""
+        plain, method = row.ranker in PLAIN, WALK if row.ranker in PLAIN else row.ranker
+        key = PLAIN[0] if plain and self.llm is not None else json.dumps(row.build and [method, row.build])
+        built = self._built.get(key)
+        if built is not None and (plain or method in built.made):
+            return built.index, None, ()
+        began, worked = time.perf_counter(), time.process_time()
+        if built is None:
+            config = settings_of(row, bench.config)
+            built = self._built[key] = _Built(self._new(bench, method, config, plain))
+        elif method != WALK:
+            built.index.add_method(method)
+        spent = time.perf_counter() - began, time.process_time() - worked
+        built.made.add(method)
+        report = built.index.last_report
+        stages, failures = ({}, ()) if report is None else (report.stages, report.failures)
+        size = int(built.index.stats()["bytes"])
+        own, built.bytes = size - built.bytes, size
+        return built.index, None if plain else Indexing(*spent, stages, own), failures
+
+    def _new(self, bench: Workbench, method: str, config: Config, plain: bool) -> Index:
+        dataset = bench.dataset
+        extraction: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
+        return build_index(
+            dataset.documents,
+            method,
+            llm=None if plain else self.llm,
+            embedder=bench.embedder,
+            config=config,
+            budget=self.budget,
+            cache=self.calls,
+            progress=False,
+            **extraction,
+        )
+
+    def close(self) -> None:
+        """Remove the indexes."""
+        for built in self._built.values():
+            built.index.close()
+
+
+class Workbench:
+    """What the rankers of a run share: one split of the corpus, one embedder, one model.
+
+    Attributes
+    ----------
+    chunks
+        Passages in the order of an index: by document id, then by place in the document.
+    gate, judge_gates
+        Gates of the model that answers and of those that judge.
+    indexes
+        The indexes of the run.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        embedder: SharedEmbedder,
+        config: Config,
+        gate: Gate,
+        count_tokens: CountTokens,
+        indexes: Indexes,
+        judge_gates: Sequence[Gate] = (),
+    ) -> None:
+        self.dataset = dataset
+        self.embedder = embedder
+        self.config = config
+        self.gate = gate
+        self.judge_gates = tuple(judge_gates) or (gate,)
+        self.count_tokens = count_tokens
+        self.indexes = indexes
+        parts = [
+            chunk
+            for item in dataset.documents
+            for chunk in ([item] if isinstance(item, Chunk) else split(item, config.chunking, count_tokens))
+        ]
+        self.chunks = sorted(parts, key=lambda chunk: (chunk.document_id, chunk.ordinal))
