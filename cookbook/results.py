@@ -24,8 +24,8 @@ import results_page
 
 import stratagraph as sg
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.metrics import contains_answer, context_of, is_yes_no
-from stratagraph.eval.workbench import shared_embedder
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "measured"

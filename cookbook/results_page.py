@@ -92,7 +92,8 @@ Seven other systems were written anew from their papers and programs. They were 
 They were last compared on 2026-11-23, by older code, in contexts of whole passages:
 [systems.txt](measured/systems.txt). By recall@5 the walk of that day was better than the best of them on five
 of five corpora, by .05 to .22. By the answer in 1,000 tokens the LSH tree's default view was better on three
-and level on two; in 2,000 tokens, better on one and level on four. `stratagraph eval` runs them again.
+and level on two; in 2,000 tokens, better on one and level on four.
+`python cookbook/papers hipporag-recall DATA` runs them again.
 """
 AGAIN = """## Measure it again
 
@@ -101,8 +102,7 @@ python cookbook/results.py DATA --work FOLDER
 ```
 
 `DATA` holds the corpora, which are not part of this repository. To measure on your documents, and answers of
-a model too, use [`stratagraph eval`](../docs/how-to/evaluate.md); there, contexts of plain rankings are whole
-passages.
+a model too, use [`stratagraph eval`](../docs/how-to/evaluate.md).
 """
 
 
@@ -218,7 +218,7 @@ def listed(records: Mapping[str, Record], logs: Path) -> Iterator[str]:
         day = (logs / name).read_text("utf-8").splitlines()[1][:10]
         lines.append([f"[{title}](measured/{name})", f"{day}{', older' if day < first else ''}"])
     yield markdown(lines)
-    yield "[papers.md](papers.md) lists each table and figure of the papers, and whether it was run here.\n"
+    yield "[papers/README.md](papers/README.md) lists each table and figure of the papers, and whether it was run here.\n"
 
 
 def draw(records: Mapping[str, Record], path: Path) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from stratagraph.eval import evaluate, load_dataset
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.metrics import paired_difference
-from stratagraph.eval.workbench import shared_embedder
 from stratagraph.models.local import HashingEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -61,8 +61,8 @@ def test_records_hold_what_searches_find(
     data = load_dataset("demo")
     asked = replace(data, questions=tuple(Random(0).sample(data.questions, 6)))
     same = {"budgets": (1000,), "embedder": embedder, "config": {"tokenizer": "estimate-1"}}
-    found = evaluate(asked, ["walk", "dense"], k=(5,), **same)
-    for name, row in (("walk", "walk"), ("dense, whole passages", "dense")):
+    found = evaluate(asked, ["walk", "bm25"], reference="walk", k=(5,), **same)
+    for name, row in (("walk", "walk"), ("bm25", "bm25")):
         for metric in ("recall@5", "answer@1000"):
             assert page.scores(first, name, metric) == [*found.row(row).scores[metric]], name
 
@@ -103,8 +103,9 @@ def test_pages_are_made_of_the_records(page: Any, records: dict[str, Any]) -> No
 
 def test_every_kept_file_is_linked(records: dict[str, Any]) -> None:
     linked = {f"{name}.json" for name in records}
-    for name in ("RESULTS.md", "papers.md"):
-        linked |= {*re.findall(r"\(measured/([^)]+)\)", (ROOT / "cookbook" / name).read_text("utf-8"))}
+    for name in ("RESULTS.md", "papers/README.md"):
+        text = (ROOT / "cookbook" / name).read_text("utf-8")
+        linked |= {*re.findall(r"\((?:\.\./)?measured/([^)]+)\)", text)}
     assert {path.name for path in KEPT.iterdir()} == linked
 
 

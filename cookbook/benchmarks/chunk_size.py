@@ -3,7 +3,7 @@
 usage: python cookbook/benchmarks/chunk_size.py FOLDER [--sizes 100,200,...] [--pack N] [--methods A,B]
            [--extraction FILE] [--questions N] [--embedder minilm] [--cache FOLDER] [--small]
 
-FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`). Corpora of short passages have
+FOLDER is a corpus with questions (see `papers/layouts.py`). Corpora of short passages have
 nothing
 to split: `--pack N` joins N passages at a time into one document. The paper's accuracy and recall are of a
 model's answers; these here are of contexts of a fixed number of tokens, so that large chunks are not given
@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from corpora import read
+
 import stratagraph as sg
-from stratagraph.eval import Dataset, Evaluation, evaluate, load_dataset
+from stratagraph.eval import Dataset, Evaluation, evaluate
 
 PAPER = "the paper, 400 to 1,400 tokens: accuracy 65 to 67.5 %, recall 30.3 to 33.4 %, build 54.93 to 43.17 s"
 BUDGETS = (1000, 2000, 5000)
@@ -73,7 +75,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="three sizes, 20 questions, hashed vectors")
     given = parser.parse_args()
     sizes = [200, 600, 1400] if given.small else [int(size) for size in given.sizes.split(",")]
-    dataset = load_dataset(given.folder, extraction=given.extraction)
+    dataset = read(given.folder, extraction=given.extraction)
     if given.pack > 1:
         dataset = packed(dataset, given.pack)
     if given.small or given.questions:

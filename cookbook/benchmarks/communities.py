@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.metrics import calinski_harabasz_score
 
 from stratagraph import HashingEmbedder
-from stratagraph.eval.workbench import shared_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.kernels.augment import augment
 from stratagraph.kernels.leiden import leiden, modularity
 from stratagraph.kernels.partition import cluster

@@ -2,7 +2,7 @@
 
 usage: python cookbook/benchmarks/construction.py [FOLDER...] [--cache FOLDER] [--limit SECONDS] [--small]
 
-Each FOLDER is a corpus (see `stratagraph.eval.load_dataset`); its passages are embedded by the local model.
+Each FOLDER is a corpus (see `papers/layouts.py`); its passages are embedded by the local model.
 The
 other corpora are synthetic. All builders get the same unit vectors and group level after level until fewer
 than eight nodes are left or there are five levels; a summary's vector is the mean of its members', since
@@ -30,10 +30,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+from corpora import SHARED, clusters, halves, read
 
-from stratagraph.eval import load_dataset
-from stratagraph.eval.baselines.raptor import SHARED, clusters, halves
-from stratagraph.eval.workbench import shared_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.kernels.buckets import group
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes
@@ -139,7 +138,7 @@ def limited(name: str, vectors: np.ndarray, limit: int) -> tuple[float, float, l
 
 def passages(folder: str, cache: Path | None) -> np.ndarray:
     with shared_embedder(cache) as embedder:
-        return embedder.documents([item.text for item in load_dataset(folder).documents])
+        return embedder.documents([item.text for item in read(folder).documents])
 
 
 def synthetic(count: int) -> np.ndarray:

@@ -24,7 +24,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval.datasets import load_dataset
-from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no, paired_difference
+from stratagraph.eval.metrics import contains_answer, context_of, is_yes_no, paired_difference
 from stratagraph.methods import NAMES
 from stratagraph.operations.hits import grouped
 from stratagraph.text.tokens import choose
@@ -60,6 +60,12 @@ class Asked:
             covered = self.gold & {name for hit in whole for name in hit.documents}
             found += [answer, len(covered) / len(self.gold)]
         return found
+
+
+def fitting(texts: list[str], budget: int, count) -> int:
+    """Number of texts, best first, that fit a token budget in full; a repeated text costs nothing."""
+    costs = [0 if text in texts[:at] else count(text) for at, text in enumerate(texts)]
+    return next((at for at in range(len(texts)) if sum(costs[: at + 1]) > budget), len(texts))
 
 
 def turns(passages: list[sg.Hit], nodes: list[sg.Hit], share: float) -> list[sg.Hit]:

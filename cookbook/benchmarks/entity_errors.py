@@ -2,7 +2,7 @@
 
 usage: python cookbook/benchmarks/entity_errors.py DATA ... [--llm NAME]
 
-DATA are corpora with questions (see `stratagraph.eval.load_dataset`). A name is poor if it has fewer than
+DATA are corpora with questions (see `papers/layouts.py`). A name is poor if it has fewer than
 three characters, is a number, or has more than five words. Without --llm names are found by rules.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 
+from corpora import read
+
 from stratagraph import _sync
-from stratagraph.eval import load_dataset
 from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.named import as_chat_model
@@ -34,7 +35,7 @@ def main() -> None:
     gate = ModelGate(as_chat_model(given.llm), None)
     print(f"{'':20} questions  without a name  with a poor one")
     for data in given.data:
-        dataset = load_dataset(data)
+        dataset = read(data)
         questions = [each.question for each in dataset.questions]
         if given.llm:
             found = [_sync.run(decompose(question, gate)) for question in questions]

@@ -27,11 +27,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from corpora import halves
 
 from stratagraph.eval import Dataset, evaluate, load_dataset
-from stratagraph.eval.baselines.raptor import halves
+from stratagraph.eval.embedding import SharedEmbedder, shared_embedder
 from stratagraph.eval.metrics import mean
-from stratagraph.eval.workbench import SharedEmbedder, shared_embedder
 from stratagraph.kernels.buckets import group, place
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes

@@ -4,7 +4,7 @@
         [--cache FOLDER]
     python cookbook/benchmarks/hirag.py insert [--small]
 
-`figures` prints, for a folder that `stratagraph eval` reads: the sparsity of each layer's clusters and its
+`figures` prints, for a folder that `papers/layouts.py` reads: the sparsity of each layer's clusters and its
 change (Figure 4), the global clustering coefficient of the graph with and without the hierarchy (Figure 5),
 how many of the local and global part's words the bridge has (Table 7, and the same of as many random
 relations), a shortest path (Figure 6), and what of the gold passages and answers the parts cover, with and
@@ -24,10 +24,10 @@ from typing import Any
 
 import igraph
 import numpy as np
+from corpora import read
 
 import stratagraph as sg
-from stratagraph.eval import load_dataset
-from stratagraph.eval.workbench import shared_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.ingest.names.index import words
 from stratagraph.testing.opened import snapshot_of
 
@@ -35,7 +35,7 @@ DIMENSION = 384
 
 
 def figures(arguments: argparse.Namespace) -> None:
-    dataset = load_dataset(arguments.dataset, extraction=arguments.extraction)
+    dataset = read(arguments.dataset, extraction=arguments.extraction)
     inner = {"minilm": sg.MiniLMEmbedder, "hashing": sg.HashingEmbedder}[arguments.embedder]()
     given = {"extraction": dataset.extractions} if dataset.extractions else {}
     with (

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.eval.workbench import shared_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.methods import NAMES
 from stratagraph.models.local import MiniLMEmbedder
 from stratagraph.testing import ScriptedChatModel

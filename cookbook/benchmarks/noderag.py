@@ -3,7 +3,7 @@
 usage: python cookbook/benchmarks/noderag.py tables FOLDER [--extraction FILE] [--cache FOLDER] [--small]
        python cookbook/benchmarks/noderag.py speed [--small]
 
-`tables` asks all questions of a corpus folder (see `stratagraph.eval.load_dataset`) and prints for each
+`tables` asks all questions of a corpus folder (see `papers/layouts.py`) and prints for each
 setting
 in how many retrieved contexts a gold answer stands, how many tokens there were, and the time per question.
 `speed` builds a synthetic heterograph of about 200,000 nodes and 900,000 edges without a model.
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpora import read
 
 import stratagraph as sg
-from stratagraph.eval import load_dataset
-from stratagraph.eval.workbench import shared_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.kernels.centrality import centrality
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.methods.noderag import NodeRAGOptions
@@ -39,7 +39,7 @@ NAMES = 60_000
 
 
 def tables(folder: str, extraction: str | None, cache: str | None, k: int, *, small: bool) -> None:
-    dataset = load_dataset(folder, extraction=extraction)
+    dataset = read(folder, extraction=extraction)
     dataset = dataset.head(10) if small else dataset
     inner = sg.HashingEmbedder() if small else None
     with tempfile.TemporaryDirectory() as path, shared_embedder(cache, inner) as embedder:

@@ -2,14 +2,15 @@
 
 usage: python cookbook/benchmarks/statistics_of_data.py DATA ...
 
-DATA are corpora with questions (see `stratagraph.eval.load_dataset`). Tokens are counted as an index does.
+DATA are corpora with questions (see `papers/layouts.py`). Tokens are counted as an index does.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from stratagraph.eval import load_dataset
+from corpora import read
+
 from stratagraph.text.tokens import choose
 
 
@@ -22,7 +23,7 @@ def main() -> None:
     count_tokens = choose()
     print(f"{'':20} documents      tokens  questions  with evidence  with answers")
     for data in parser.parse_args().data:
-        dataset = load_dataset(data)
+        dataset = read(data)
         tokens = sum(count_tokens(item.text) for item in dataset.documents)
         asked = dataset.questions
         evident = sum(bool(each.supporting_ids) for each in asked)

@@ -1,287 +1,136 @@
-"""The layouts in which corpora with questions are published. Nothing is downloaded."""
+"""Corpora with questions as their authors publish them. Nothing is downloaded.
+
+    one file            HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain, ALCE: the corpus is the paragraphs
+                        (or books) of the questions
+    MultiHop-RAG        a folder with `corpus.json` and `MultiHopRAG.json`
+    GraphRAG-Bench      `Corpus/NAME.json` and `Questions/NAME_questions.json`: the folder of both, if it has
+                        one set, or the file of questions; `.../NAME_questions.json/SOURCE` is one corpus
+    NarrativeQA         a folder with `documents.csv`, `qaps.csv`, and stories in `tmp/`
+    RAG-QA Arena        a folder with `annotations_DOMAIN_with_citation.jsonl`, and RobustQA's documents as
+                        `corpus.jsonl`
+
+All else is read by `stratagraph.eval.load_dataset`.
+"""
 
 from __future__ import annotations
 
 import csv
-import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TextIO
 
-from stratagraph.eval.layout_fields import (
-    DocumentRecord,
-    Question,
-    Raw,
-    Record,
-    read_records,
-    sentences_of,
-    table,
-    texts,
-)
+from stratagraph.eval import Dataset, Question, load_dataset
+from stratagraph.eval.datasets import DEMO, DocumentRecord, assembled, read_documents
+from stratagraph.eval.fields import Record as Fields
+from stratagraph.eval.fields import texts
 from stratagraph.importing.lines import json_value
 
-_CORPUS = "_corpus.json"
-_QUESTIONS = "_questions.json"  # of GraphRAG-Bench
-_ARENA = "annotations_*_with_citation.jsonl"
-_STORIES = ("documents.csv", "qaps.csv")
-_FIELDS = ("id", "_id", "title", "text")
-_ARTICLE_KEYS: tuple[str, ...] = ("source", "category", "published_at")
-_SPLITS = ("test", "dev", "validation", "train")
+QUESTIONS = "_questions.json"  # of GraphRAG-Bench
+ARENA = "annotations_*_with_citation.jsonl"
+SPLIT = "test"  # of NarrativeQA
 
 
-def read_layout(path: Path, split: str) -> Raw:
-    """Read a folder, or a file of questions, in any known layout; errors as for `load_dataset`."""
-    if path.parent.is_file() and _bench_corpus(path.parent).is_file():
-        return _graphrag_bench(path.parent, path.name)
-    if not path.exists():
-        raise FileNotFoundError(f"no such folder or file: {str(path)!r}")
+@dataclass(frozen=True)
+class Asked(Question):
+    """A question of a paper's data.
+
+    `parts` are parts of a full answer, each in all wordings that count (ALCE). `source` and `evidence` are
+    what the answers of GraphRAG-Bench repeat: the name of its corpus, and the evidence in its words.
+    """
+
+    parts: tuple[tuple[str, ...], ...] = ()
+    source: str = ""
+    evidence: str | tuple[str, ...] = ""
+
+
+Read = tuple[Sequence[DocumentRecord], Sequence[Asked]]
+
+
+class Record(Fields):
+    """An object of a file with lists of objects and pairs."""
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """True or false, or 1 or 0, under a key."""
+        value = self.fields.get(key)
+        if value is not None and (not isinstance(value, int) or value not in (0, 1)):
+            raise self.wrong(key, "true or false")
+        return default if value is None else bool(value)
+
+    def objects(self, key: str, *, optional: bool = False) -> list[Record]:
+        """The list of objects under a key, which may be missing if `optional`."""
+        value = self.fields.get(key)
+        if optional and not value:
+            return []
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise ValueError(f"{self.place}: {key!r} must be a list of objects")
+        return [Record(self.place, each) for each in value]
+
+    def pairs(self, key: str) -> list[tuple[str, Any]]:
+        """The list of pairs of a title and a value under a key, which must exist."""
+        value = self.fields.get(key)
+        if not isinstance(value, list) or not all(
+            isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
+        ):
+            raise ValueError(f"{self.place}: {key!r} must be a list of pairs, of which the first is a title")
+        return [(title, other) for title, other in value]
+
+    def asked(self, **given: Any) -> Asked:
+        """The question; what is given stands in place of what the usual keys say."""
+        return Asked(
+            **{
+                "id": self.word("_id", "id", "sample_id") or self.place.rpartition("/")[2],
+                "question": given.pop("question", None) or self.text("question"),
+                "answers": self.texts("answer"),
+                **given,
+            }
+        )
+
+
+def read(path: str, *, extraction: str | None = None) -> Dataset:
+    """A corpus in any known layout; errors as for `stratagraph.eval.load_dataset`."""
+    place = Path(path)
+    reader = None if path == DEMO else reader_of(place)
+    if reader is None:
+        return load_dataset(path, extraction=extraction)
+    folder = place if place.is_dir() else place.parent
+    return assembled(place.stem if place.is_file() else place.name, *reader(place), folder, extraction)
+
+
+def reader_of(path: Path) -> Callable[[Path], Read] | None:
+    """How a path is read; None where it is a folder in the package's own layout, or nothing that is known."""
+    if bench_corpus(path).is_file() or (path.parent.is_file() and bench_corpus(path.parent).is_file()):
+        return graphrag_bench
     if path.is_file():
-        return _of_file(path)
-    names = {each.name for each in path.iterdir()}
-    if {"corpus.jsonl", "questions.jsonl"} <= names:
-        return _plain(path)
-    if {"corpus.jsonl", "queries.jsonl"} <= names:
-        return _beir(path, split)
+        records = Record.read(path)
+        if not records:
+            raise ValueError(f"{path}: holds no record")
+        for needed, from_records in FILES:
+            if needed <= records[0].fields.keys():
+                return lambda _: from_records(records)
+        known = "HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE"
+        raise ValueError(f"{str(path)!r} is in no layout that is known: its records are not those of {known}")
+    names = {each.name for each in path.iterdir()} if path.is_dir() else set()
     if {"corpus.json", "MultiHopRAG.json"} <= names:
-        return _multihop(path)
+        return multihop
     if {"Corpus", "Questions"} <= names:
-        sets = sorted((path / "Questions").glob(f"*{_QUESTIONS}"))
-        if len(sets) == 1:
-            return _graphrag_bench(sets[0])
-        names_of_sets = ", ".join(f"Questions/{each.name}" for each in sets)
-        raise ValueError(
-            f"{str(path)!r} holds {len(sets)} sets of questions; give the path of one: {names_of_sets}"
-        )
-    if set(_STORIES) <= names:
-        return _narrativeqa(path, split)
-    if annotations := sorted(path.glob(_ARENA)):
-        return _arena(path, annotations)
-    pairs = sorted(name for name in names if f"{name.removesuffix('.json')}{_CORPUS}" in names)
-    if len(pairs) == 1:
-        return _hipporag(path / pairs[0])
-    if pairs:
-        raise ValueError(f"{str(path)!r} holds several datasets; give the path of one: {', '.join(pairs)}")
-    raise ValueError(
-        f"{str(path)!r} is in no layout that is known: it needs corpus.jsonl with questions.jsonl, or with "
-        "queries.jsonl and qrels (BEIR), or NAME_corpus.json with NAME.json (HippoRAG), or corpus.json with "
-        "MultiHopRAG.json, or Corpus/NAME.json with Questions/NAME_questions.json (GraphRAG-Bench), or "
-        "documents.csv with qaps.csv (NarrativeQA), or the annotations of RAG-QA Arena, "
-        "or to be one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE; it holds "
-        f"{', '.join(sorted(names)[:8]) or 'nothing'}"
-    )
+        return graphrag_bench
+    if {"documents.csv", "qaps.csv"} <= names:
+        return narrativeqa
+    return arena if any(path.glob(ARENA)) else None
 
 
-def _of_file(path: Path) -> Raw:
-    if path.with_name(f"{path.stem}{_CORPUS}").is_file():
-        return _hipporag(path)
-    if _bench_corpus(path).is_file():
-        return _graphrag_bench(path)
-    records = read_records(path)
-    if not records:
-        raise ValueError(f"{path}: holds no record")
-    for needed, read in _FILES:
-        if needed <= records[0].fields.keys():
-            return read(records)
-    raise ValueError(
-        f"{str(path)!r} is in no layout that is known: its records are not those of HotpotQA, MuSiQue, "
-        f"2WikiMultiHopQA, UltraDomain or ALCE, and {path.stem}{_CORPUS}, where HippoRAG's questions have "
-        "their corpus, is not there"
-    )
+def sentences_of(value: Any, place: str) -> str:
+    """A text given as a string or as a list of sentences."""
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"{place}: a paragraph must be a string or a list of them, not {value!r:.60}")
+    return "".join(parts)
 
 
-def _plain(folder: Path) -> Raw:
-    questions = [
-        Question(
-            record.text("id"),
-            record.text("question"),
-            record.texts("answers"),
-            record.texts("supporting_ids"),
-            record.word("type"),
-        )
-        for record in read_records(folder / "questions.jsonl")
-    ]
-    return Raw(_documents(folder / "corpus.jsonl", "id", rest=True), questions)
-
-
-def _documents(path: Path, key: str, *, rest: bool = False) -> list[DocumentRecord]:
-    """Documents of JSON lines with their id under `key`, and with `rest` other fields as metadata."""
-    return [
-        DocumentRecord(
-            record.text(key),
-            record.title,
-            record.text("text"),
-            {name: value for name, value in record.fields.items() if rest and name not in _FIELDS},
-            record.place,
-        )
-        for record in read_records(path)
-    ]
-
-
-def _beir(folder: Path, split: str) -> Raw:
-    """BEIR: judgements above 0 are gold. There are no answers."""
-    gold = _judgements(folder / "qrels", split)
-    documents = _documents(folder / "corpus.jsonl", "_id")
-    queries = [(record.text("_id"), record.text("text")) for record in read_records(folder / "queries.jsonl")]
-    # A BEIR folder has the queries of all splits: those of another one were not judged.
-    return Raw(documents, [Question(key, text, (), gold[key]) for key, text in queries if key in gold])
-
-
-def _judgements(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
-    present = [name for name in (split, *_SPLITS) if (folder / f"{name}.tsv").is_file()]
-    if not present:
-        raise ValueError(f"no judgements in {str(folder)!r}: a file such as {split}.tsv is expected")
-    path = folder / f"{present[0]}.tsv"
-    gold: dict[str, list[str]] = defaultdict(list)
-    with table(path) as lines:
-        for number, row in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), 1):
-            if not row or (number == 1 and not _is_number(row[-1])):
-                continue
-            if len(row) < 3 or not _is_number(row[-1]):
-                raise ValueError(f"{path}:{number}: expected query id, document id and score, got {row!r}")
-            judged = gold[row[0]]
-            if float(row[-1]) > 0:
-                judged.append(row[-2])
-    return {key: tuple(ids) for key, ids in gold.items()}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _multihop(folder: Path) -> Raw:
-    """MultiHop-RAG: evidence names articles by address and title."""
-    documents: list[DocumentRecord] = []
-    ids: dict[str, str] = {}
-    for number, article in enumerate(read_records(folder / "corpus.json")):
-        identity = article.word("url", "title") or str(number)
-        title = article.title
-        if title:
-            ids.setdefault(title, identity)
-        ids[identity] = identity
-        extra = {key: article.fields[key] for key in _ARTICLE_KEYS if key in article.fields}
-        documents.append(DocumentRecord(identity, title, article.word("body"), extra, article.place))
-    questions = []
-    for number, record in enumerate(read_records(folder / "MultiHopRAG.json")):
-        gold = []
-        for evidence in record.objects("evidence_list", optional=True):
-            address, title = evidence.word("url"), evidence.title
-            gold.append(ids.get(address) or ids.get(title) or address or title)
-        answers, kind = record.texts("answer"), record.word("question_type")
-        text = record.text("query")
-        questions.append(Question(f"q{number:05}", text, answers, tuple(gold), kind))
-    return Raw(documents, questions)
-
-
-def _hipporag(path: Path) -> Raw:
-    """HippoRAG: a corpus without ids, and gold paragraphs in full, matched by title and text."""
-    passages = _passages(path.with_name(f"{path.stem}{_CORPUS}"))
-    by_text = {(each.title, _plain_text(each.text)): each.id for each in passages}
-    by_title: dict[str, list[str]] = defaultdict(list)
-    for each in passages:
-        by_title[each.title].append(each.id)
-
-    def found(title: str, text: str) -> str:
-        title = " ".join(title.split())
-        exact = by_text.get((title, _plain_text(text)))
-        alone = by_title.get(title, [])
-        return exact or (alone[0] if len(alone) == 1 else f"{title}: {text[:60]}".strip())
-
-    questions = []
-    for number, record in enumerate(read_records(path)):
-        gold = tuple(found(*each) for each in _gold(record))
-        identity = record.word("id", "_id") or f"q{number:05}"
-        answers = record.texts("answer", "answer_aliases")
-        answers = answers or record.texts("reference", "gold_ans")
-        # MuSiQue tells the number of hops in its ids alone.
-        kind = record.word("type") or (identity.partition("__")[0] if "__" in identity else "")
-        questions.append(Question(identity, record.text("question"), answers, gold, kind))
-    return Raw(passages, questions)
-
-
-def _passages(path: Path) -> list[DocumentRecord]:
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r}, the corpus of the questions, is not there")
-    value = json_value(path)
-    if isinstance(value, dict):  # the older form: title to sentences
-        value = [{"title": title, "text": sentences_of(text, str(path))} for title, text in value.items()]
-    passages = []
-    for number, each in enumerate(Record(str(path), {path.name: value}).objects(path.name, numbered=True)):
-        identity = each.word("idx", "id") or f"p{number:05}"
-        text = each.word("text", "paragraph_text")
-        passages.append(DocumentRecord(identity, each.title, text, {}, each.place))
-    return passages
-
-
-def _gold(record: Record) -> list[tuple[str, str]]:
-    """Title and text of the gold paragraphs, in any of the three forms that the files have."""
-    if "supporting_facts" in record.fields:
-        titles = {title for title, _ in record.pairs("supporting_facts")}
-        pairs = record.pairs("context") if record.fields.get("context") else ()
-        context = {title: sentences_of(lines, record.place) for title, lines in pairs}
-        return [
-            (title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles
-        ]
-    key = "paragraphs" if record.fields.get("paragraphs") else "contexts"
-    return [
-        (each.title, each.word("text", "paragraph_text"))
-        for each in record.objects(key, optional=True)
-        if each.flag("is_supporting", default=True)
-    ]
-
-
-def _plain_text(text: str) -> str:
-    """Text with white space ignored: files differ in how they join sentences."""
-    return "".join(text.split())
-
-
-def _bench_corpus(path: Path) -> Path:
-    """Where the corpus of a file of GraphRAG-Bench's questions is."""
-    return path.parent.parent / "Corpus" / f"{path.name.removesuffix(_QUESTIONS)}.json"
-
-
-def _graphrag_bench(path: Path, only: str = "") -> Raw:
-    """GraphRAG-Bench: all corpora of a file, or `only` one. A single one is no gold document."""
-    corpus = _bench_corpus(path)
-    if not corpus.is_file():
-        raise ValueError(f"{str(corpus)!r}, the corpus of {str(path)!r}, is not there")
-    value = json_value(corpus)
-    corpora = Record(str(corpus), {"corpora": value if isinstance(value, list) else [value]})
-    documents = [
-        DocumentRecord(each.text("corpus_name"), "", each.text("context"), {}, each.place)
-        for each in corpora.objects("corpora", numbered=True)
-        if only in ("", each.fields.get("corpus_name"))
-    ]
-    if not documents:
-        raise ValueError(f"{str(corpus)!r} has no corpus {only!r}")
-    questions = []
-    for record in read_records(path):
-        if only not in ("", record.fields.get("source")):
-            continue
-        source, answers = record.text("source"), record.texts("answer")
-        evidence = record.texts("evidence")
-        gold = (source,) if len(documents) > 1 else ()
-        questions.append(
-            Question(
-                record.text("id"),
-                record.text("question"),
-                answers,
-                gold,
-                record.word("question_type"),
-                source=source,
-                evidence=evidence if isinstance(record.fields.get("evidence"), list) else "".join(evidence),
-            )
-        )
-    return Raw(documents, questions)
-
-
-Records = Sequence[Record]
-
-
-class _Paragraphs:
+class Paragraphs:
     """The paragraphs of all questions as one corpus; equal title and text are one document."""
 
     def __init__(self) -> None:
@@ -302,37 +151,38 @@ class _Paragraphs:
         return self._found[key].id
 
     def documents(self) -> list[DocumentRecord]:
+        """All of them."""
         return list(self._found.values())
 
 
-def _hotpotqa(records: Records) -> Raw:
+def hotpotqa(records: Sequence[Record]) -> Read:
     """HotpotQA and 2WikiMultiHopQA, with distractors; evidence that is in no paragraph keeps its title."""
-    corpus, questions = _Paragraphs(), []
+    corpus, questions = Paragraphs(), []
     for record in records:
         of_title: dict[str, str] = {}
         for title, sentences in record.pairs("context"):
             of_title[title] = corpus.add(title, sentences_of(sentences, record.place), record.place)
         gold = dict.fromkeys(title for title, _ in record.pairs("supporting_facts"))
-        questions.append(_question(record, gold=[of_title.get(title, title) for title in gold], kind="type"))
-    return Raw(corpus.documents(), questions)
+        ids = tuple(of_title.get(title, title) for title in gold)
+        questions.append(record.asked(supporting_ids=ids, type=record.word("type")))
+    return corpus.documents(), questions
 
 
-def _musique(records: Records) -> Raw:
-    corpus, questions = _Paragraphs(), []
+def musique(records: Sequence[Record]) -> Read:
+    """MuSiQue, which tells the number of hops in its ids alone."""
+    corpus, questions = Paragraphs(), []
     for record in records:
         gold = []
         for paragraph in record.objects("paragraphs"):
-            text = paragraph.word("paragraph_text")
-            identity = corpus.add(paragraph.title, text, record.place)
+            identity = corpus.add(paragraph.title, paragraph.word("paragraph_text"), record.place)
             if paragraph.flag("is_supporting", default=False):
                 gold.append(identity)
-        question = _question(record, gold=gold)
-        answers = (*question.answers, *record.texts("answer_aliases"))
-        questions.append(replace(question, answers=answers, type=question.id.partition("__")[0]))
-    return Raw(corpus.documents(), questions)
+        question = record.asked(supporting_ids=tuple(gold), answers=record.texts("answer", "answer_aliases"))
+        questions.append(replace(question, type=question.id.partition("__")[0]))
+    return corpus.documents(), questions
 
 
-def _ultradomain(records: Records) -> Raw:
+def ultradomain(records: Sequence[Record]) -> Read:
     """UltraDomain: the book of each question is a document; books repeat."""
     ids: dict[str, str] = {}  # of books, by their texts
     documents: list[DocumentRecord] = []
@@ -343,15 +193,15 @@ def _ultradomain(records: Records) -> Raw:
         if text not in ids:
             ids[text] = record.word("context_id") or f"book {len(documents):04}"
             documents.append(DocumentRecord(ids[text], title, text, {}, record.place))
-        kind, identity = record.word("label", "dataset"), record.word("_id") or f"q{number:05}"
-        answers = record.texts("answers")
-        questions.append(Question(identity, record.text("input"), answers, (ids[text],), kind))
-    return Raw(documents, questions)
+        given = {"id": record.word("_id") or f"q{number:05}", "type": record.word("label", "dataset")}
+        given |= {"answers": record.texts("answers"), "supporting_ids": (ids[text],)}
+        questions.append(record.asked(question=record.text("input"), **given))
+    return documents, questions
 
 
-def _alce(records: Records) -> Raw:
+def alce(records: Sequence[Record]) -> Read:
     """ALCE (ASQA, QAMPARI, ELI5): the passages that come with the questions are the corpus, without gold."""
-    corpus, questions = _Paragraphs(), []
+    corpus, questions = Paragraphs(), []
     for record in records:
         for passage in record.objects("docs"):
             corpus.add(passage.title, passage.word("text"), record.place)
@@ -360,40 +210,119 @@ def _alce(records: Records) -> Raw:
             raise ValueError(
                 f"{record.place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
             )
-        parts = parts or [texts(each, f"{record.place}: 'answers'") for each in record.several("answers")]
-        question = _question(record, gold=[])
+        listed = record.fields.get("answers") or []
+        if not isinstance(listed, list):
+            raise record.wrong("answers", "a list")
+        parts = parts or [texts(each, f"{record.place}: 'answers'") for each in listed]
+        question = record.asked(parts=tuple(part for part in parts if part))
         answers = question.answers or tuple(dict.fromkeys(text for part in parts for text in part))
-        questions.append(replace(question, answers=answers, parts=tuple(part for part in parts if part)))
-    return Raw(corpus.documents(), questions)
+        questions.append(replace(question, answers=answers))
+    return corpus.documents(), questions
 
 
-def _narrativeqa(folder: Path, split: str) -> Raw:
+FILES: Sequence[tuple[set[str], Callable[[Sequence[Record]], Read]]] = (
+    ({"question", "context", "supporting_facts"}, hotpotqa),
+    ({"question", "paragraphs"}, musique),
+    ({"input", "context", "answers"}, ultradomain),
+    ({"question", "docs"}, alce),
+)
+
+
+def multihop(folder: Path) -> Read:
+    """MultiHop-RAG: evidence names articles by address and title."""
+    documents: list[DocumentRecord] = []
+    ids: dict[str, str] = {}
+    for number, article in enumerate(Record.read(folder / "corpus.json")):
+        identity, title = article.word("url", "title") or str(number), article.title
+        if title:
+            ids.setdefault(title, identity)
+        ids[identity] = identity
+        extra = {
+            key: article.fields[key]
+            for key in ("source", "category", "published_at")
+            if key in article.fields
+        }
+        documents.append(DocumentRecord(identity, title, article.word("body"), extra, article.place))
+    questions = []
+    for number, record in enumerate(Record.read(folder / "MultiHopRAG.json")):
+        gold = []
+        for evidence in record.objects("evidence_list", optional=True):
+            address, title = evidence.word("url"), evidence.title
+            gold.append(ids.get(address) or ids.get(title) or address or title)
+        given = {"supporting_ids": tuple(gold), "type": record.word("question_type")}
+        questions.append(record.asked(id=f"q{number:05}", question=record.text("query"), **given))
+    return documents, questions
+
+
+def bench_corpus(path: Path) -> Path:
+    """Where the corpus of a file of GraphRAG-Bench's questions is."""
+    return path.parent.parent / "Corpus" / f"{path.name.removesuffix(QUESTIONS)}.json"
+
+
+def graphrag_bench(path: Path) -> Read:
+    """GraphRAG-Bench: all corpora of a file, or one. A single one is no gold document."""
+    only = ""
+    if path.is_dir():
+        sets = sorted((path / "Questions").glob(f"*{QUESTIONS}"))
+        if len(sets) != 1:
+            names = ", ".join(f"Questions/{each.name}" for each in sets)
+            raise ValueError(
+                f"{str(path)!r} holds {len(sets)} sets of questions; give the path of one: {names}"
+            )
+        path = sets[0]
+    elif not path.is_file():
+        path, only = path.parent, path.name
+    corpus = bench_corpus(path)
+    if not corpus.is_file():
+        raise ValueError(f"{str(corpus)!r}, the corpus of {str(path)!r}, is not there")
+    value = json_value(corpus)
+    corpora = Record(str(corpus), {"corpora": value if isinstance(value, list) else [value]})
+    documents = [
+        DocumentRecord(each.text("corpus_name"), "", each.text("context"), {}, each.place)
+        for each in corpora.objects("corpora")
+        if only in ("", each.fields.get("corpus_name"))
+    ]
+    if not documents:
+        raise ValueError(f"{str(corpus)!r} has no corpus {only!r}")
+    questions = []
+    for record in Record.read(path):
+        source, evidence = record.text("source"), record.texts("evidence")
+        if only in ("", source):
+            given = {"type": record.word("question_type"), "source": source}
+            given |= {"supporting_ids": (source,) if len(documents) > 1 else ()}
+            listed = isinstance(record.fields.get("evidence"), list)
+            questions.append(record.asked(evidence=evidence if listed else "".join(evidence), **given))
+    return documents, questions
+
+
+def narrativeqa(folder: Path) -> Read:
     """NarrativeQA: stories in `tmp/<id>.content` (or beside), as its script downloads them."""
     documents: list[DocumentRecord] = []
-    for row in _rows(folder / "documents.csv", ("document_id", "set")):
+    for row in rows_of(folder / "documents.csv", ("document_id", "set")):
         name = f"{row['document_id']}.content"
         if Path(name).name != name:
             raise ValueError(f"{folder / 'documents.csv'}: {row['document_id']!r} is no name of a story")
         story = next((path for at in ("tmp", ".") if (path := folder / at / name).is_file()), None)
-        if row["set"] == split and story is not None:
-            title = row.get("wiki_title") or ""
+        if row["set"] == SPLIT and story is not None:
             text = story.read_text("utf-8", errors="replace")
-            documents.append(DocumentRecord(row["document_id"], title, text, {}, str(story)))
+            documents.append(
+                DocumentRecord(row["document_id"], row.get("wiki_title") or "", text, {}, str(story))
+            )
     if not documents:
         raise ValueError(
-            f"{str(folder)!r} has no story of the split {split!r}: NarrativeQA's script downloads them as "
+            f"{str(folder)!r} has no story of the split {SPLIT!r}: NarrativeQA's script downloads them as "
             f"{folder / 'tmp'}/<document_id>.content"
         )
     path, columns = folder / "qaps.csv", ("document_id", "set", "question", "answer1", "answer2")
     questions = []
-    for number, row in enumerate(_rows(path, columns)):
-        if row["set"] == split:
+    for number, row in enumerate(rows_of(path, columns)):
+        if row["set"] == SPLIT:
             answers = texts([row["answer1"], row["answer2"]], f"{path}: 'answer1'")
-            questions.append(Question(f"q{number:05}", row["question"], answers, (row["document_id"],)))
-    return Raw(documents, questions)
+            questions.append(Asked(f"q{number:05}", row["question"], answers, (row["document_id"],)))
+    return documents, questions
 
 
-def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
+def arena(folder: Path) -> Read:
     """RAG-QA Arena: annotations by domain; their documents, RobustQA's, are published separately."""
     path = folder / "corpus.jsonl"
     if not path.is_file():
@@ -402,18 +331,33 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
         )
     questions = []
-    for each in annotations:
+    for each in sorted(folder.glob(ARENA)):
         domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
-        for number, record in enumerate(read_records(each)):
+        for number, record in enumerate(Record.read(each)):
             answer = record.word("faithful_answer", "faithful_answer_w_citation", "answer")
             text = record.text("query" if "query" in record.fields else "question")
+            given = {"supporting_ids": record.texts("gold_doc_ids"), "type": domain}
             identity = f"{domain}-{record.word('qid') or number}"
-            gold = record.texts("gold_doc_ids")
-            questions.append(Question(identity, text, (answer,) if answer else (), gold, domain))
-    return Raw(_documents(path, "id"), questions)
+            questions.append(
+                record.asked(id=identity, question=text, answers=(answer,) if answer else (), **given)
+            )
+    return read_documents(path), questions
 
 
-def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+@contextmanager
+def table(path: Path) -> Iterator[TextIO]:
+    """A file of separated values, open for `csv`; what cannot be read raises `ValueError` with its name."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            yield lines
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8: {error.reason}") from None
+    except csv.Error as error:
+        raise ValueError(f"{path}: not readable as separated values: {error}") from None
+
+
+def rows_of(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a table that has some columns."""
     with table(path) as lines:
         reader = csv.DictReader(lines)
         if missing := sorted(set(needed) - set(reader.fieldnames or ())):
@@ -424,21 +368,3 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
                 raise ValueError(f"{path}:{reader.line_num}: a row of fewer columns than {len(row)}")
             rows.append(row)
         return rows
-
-
-def _question(record: Record, *, gold: Sequence[str], kind: str = "") -> Question:
-    return Question(
-        record.word("_id", "id", "sample_id") or record.place.rpartition("/")[2],
-        record.text("question"),
-        record.texts("answer"),
-        tuple(gold),
-        record.word(kind) if kind else "",
-    )
-
-
-_FILES: tuple[tuple[set[str], Callable[[Records], Raw]], ...] = (
-    ({"question", "context", "supporting_facts"}, _hotpotqa),
-    ({"question", "paragraphs"}, _musique),
-    ({"input", "context", "answers"}, _ultradomain),
-    ({"question", "docs"}, _alce),
-)

@@ -1,4 +1,4 @@
-"""Metrics against trec_eval, rouge-score and scipy on random data, and against worked examples."""
+"""Metrics against trec_eval and scipy on random data, and against worked examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratagraph.eval import Difference, metrics, paired_difference
-from stratagraph.eval.metrics import context_of, fitting, ndcg_at, recall_at, reciprocal_rank
+from stratagraph.eval.metrics import context_of, ndcg_at, recall_at, reciprocal_rank
 
 DOCUMENTS = [f"d{number}" for number in range(30)]
 RANKINGS = st.lists(st.sampled_from(DOCUMENTS), max_size=25)
@@ -90,41 +90,17 @@ def test_an_answer_is_found_as_whole_words(text: str, answers: list[str], found:
     assert metrics.contains_answer(text, answers) is found
 
 
-def test_yes_and_no_are_told_from_other_answers_and_recall_nothing() -> None:
+def test_yes_and_no_are_told_from_other_answers() -> None:
     assert metrics.is_yes_no(["Yes."])
     assert not metrics.is_yes_no(["Noon", "no one"])
-    for answer, gold in (("Yes, it did", ["yes"]), ("ferry", ["no ferry"]), ("no ferry", ["ferry"])):
-        assert metrics.token_recall(answer, gold) == 0
-    assert metrics.token_recall("a ferry at noon", ["noon ferry"]) == 1
 
 
 @given(PIECES, st.integers(1, 30))
-def test_a_context_keeps_to_its_budget_and_what_fits_is_held_in_full(texts: list[str], budget: int) -> None:
+def test_a_context_keeps_to_its_budget(texts: list[str], budget: int) -> None:
     context = context_of(texts, budget, count_words)
     assert count_words(context) <= budget
     if count_words(" ".join(dict.fromkeys(texts))) <= budget:
         assert all(text.strip() in context for text in texts)
-    held = fitting(texts, budget, count_words)
-    assert sum(count_words(text) for text in dict.fromkeys(texts[:held])) <= budget
-    if held < len(texts):
-        assert sum(count_words(text) for text in dict.fromkeys(texts[: held + 1])) > budget
-
-
-def test_rouge_l_equals_that_of_the_reference_scorer() -> None:
-    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
-    rng = random.Random(3)
-    for _ in range(100):
-        answer, *gold = (" ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for _ in range(rng.randint(2, 4)))
-        expected = max(scorer.score(each, answer)["rougeL"].fmeasure for each in gold)
-        assert metrics.rouge_l(answer, gold) == pytest.approx(expected)
-
-
-def test_meteor_follows_its_definition() -> None:
-    pytest.importorskip("nltk")
-    # All four words match in one chunk: F-mean 1, penalty 0.5 * (1/4)**3.
-    assert metrics.meteor("salt bridge comet bell", ["salt bridge comet bell"]) == pytest.approx(1 - 0.5 / 64)
-    assert metrics.meteor("salt", ["oil"]) == 0
-    assert metrics.meteor("letters", ["letter"]) > 0, "stems match"
 
 
 @pytest.mark.parametrize(
@@ -142,22 +118,12 @@ def test_exact_match_and_f1(answer: str, gold: list[str], em: float, f1: float) 
     assert metrics.token_f1(answer, gold) == pytest.approx(f1)
 
 
-@pytest.mark.parametrize(
-    ("answer", "shares"), [("It is Orin.", (0.5, 0, 1)), ("Sarn, Orrin.", (1, 1, 1)), ("Sedge", (0, 0, 0))]
-)
-def test_parts_of_an_answer_count_in_any_wording(answer: str, shares: tuple[float, ...]) -> None:
-    assert tuple(metrics.string_scores(answer, [["Orrin", "Orin"], ["Sarn"]]).values()) == shares
-
-
 @given(TEXTS, st.lists(TEXTS, max_size=3))
 def test_every_metric_is_a_share_and_more_gold_never_harms(answer: str, gold: list[str]) -> None:
-    pytest.importorskip("nltk")
-    pytest.importorskip("rouge_score")
     for name, metric in metrics.METRICS.items():
         value = metric(answer, gold)
         assert 0 <= value <= 1 + 1e-9, name
-        if name != "bleu1":  # its brevity penalty follows the gold answer that is nearest in length
-            assert metric(answer, [*gold, "winter letter"]) >= value - 1e-9, name
+        assert metric(answer, [*gold, "winter letter"]) >= value - 1e-9, name
     if metrics.tokens(answer):
         assert metrics.accuracy(answer, [answer]) == metrics.exact_match(answer, [answer]) == 1
         assert metrics.token_f1(answer, [answer]) == pytest.approx(1)

@@ -109,7 +109,7 @@ def test_a_template_without_roles_and_a_plain_string_are_one_user_message() -> N
 
 ALL = [
     (package, file.name.removesuffix(".md"))
-    for package in (*PACKAGES, "stratagraph.eval")
+    for package in (*PACKAGES, "stratagraph.eval", "papers")
     for file in sorted(files(package).joinpath("prompts").iterdir(), key=lambda each: each.name)
     if file.name.endswith(".md")
 ]

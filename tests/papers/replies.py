@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
+from papers.comparing import CRITERIA
 from tests.clients.writer import written
-
-from stratagraph.eval.judging import CRITERIA
 
 
 def replies(prompt: str) -> str:

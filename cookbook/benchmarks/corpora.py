@@ -1,0 +1,11 @@
+"""What benchmarks share with the papers' programs: corpora in all layouts, and RAPTOR's clusters."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from papers.layouts import read
+from papers.raptor import SHARED, clusters, halves
+
+__all__ = ["SHARED", "clusters", "halves", "read"]
