@@ -43,8 +43,8 @@ class Raptor(Baseline):
 
     That is the better of the paper's two ways to search. No level is made of eleven nodes or fewer, as in the
     program. With `balanced`, groups are disjoint and of one size, by 2-means cut at the median, as
-    RaptorBalanced does. Of passages alone, a summary stands for the nearest one below it that is not listed yet. Without a
-    model, summaries are central sentences of the passages.
+    RaptorBalanced does. Of passages alone, a summary stands for the nearest one below it that is not listed
+    yet. Without a model, summaries are central sentences of the passages.
     """
 
     def __init__(self, name: str, corpus: Corpus, *, balanced: bool = False, passages: bool = False) -> None:

@@ -141,7 +141,9 @@ def evaluate(
 
         indexes = Indexes(llm, budget, folder / CALLS)
         bench = Workbench(data, shared, settings, gate(llm), count_tokens, indexes, list(map(gate, judges)))
-        shared.learn([chunk.searched_text for chunk in bench.chunks], [each.question for each in data.questions])
+        shared.learn(
+            [chunk.searched_text for chunk in bench.chunks], [each.question for each in data.questions]
+        )
         intervals = {"resamples": resamples, "confidence": confidence, "seed": seed}
         with closing(indexes):
             # Plain rankings come last, so that builds are charged to methods.
