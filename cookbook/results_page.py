@@ -218,7 +218,7 @@ def listed(records: Mapping[str, Record], logs: Path) -> Iterator[str]:
         day = (logs / name).read_text("utf-8").splitlines()[1][:10]
         lines.append([f"[{title}](measured/{name})", f"{day}{', older' if day < first else ''}"])
     yield markdown(lines)
-    yield "[papers/](papers/README.md) lists each table and figure of the papers, and whether it was run here.\n"
+    yield "[papers/](papers/README.md) lists each table and figure of the papers, and if it was run here.\n"
 
 
 def draw(records: Mapping[str, Record], path: Path) -> None:

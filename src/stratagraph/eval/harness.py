@@ -35,7 +35,6 @@ from stratagraph.types.protocols import Progress
 
 DEFAULT = (*WAYS, *PLAIN)
 """The walk, all methods and plain rankings, measured if nothing is named."""
-REFERENCE = "dense"
 CALLS = "calls.sqlite"
 
 
@@ -46,7 +45,7 @@ def evaluate(
     k: Sequence[int] = (2, 5, 10),
     budgets: Sequence[int] = (1000, 2000, 5000),
     view: str = DEFAULT_VIEW,
-    reference: str = REFERENCE,
+    reference: str = "dense",
     llm: Any = None,
     embedder: Any = None,
     config: Any = None,
@@ -147,8 +146,7 @@ def evaluate(
         intervals = {"resamples": resamples, "confidence": confidence, "seed": seed}
         with closing(indexes):
             # Plain rankings come last, so that builds are charged to methods.
-            last = {id(each) for each in wanted if isinstance(each, IndexRanker) and each.row.ranker in PLAIN}
-            ordered = sorted(wanted, key=lambda each: id(each) in last)
+            ordered = sorted(wanted, key=lambda each: isinstance(each, IndexRanker) and each.is_plain)
             by_name = {each.name: _row(each, bench, cutoffs, answering, shown) for each in ordered}
         rows = [by_name[each.name] for each in wanted]
     rows = compared(rows, reference, **intervals)

@@ -129,7 +129,7 @@ class IndexRanker(Ranker):
         options += "".join(f", built with {key}={value!r}" for key, value in row.build.items())
         self.description = f"{row.ranker} of this package, view {row.view}{options}"
         self.own_prompt = bool(row.own_prompt)
-        self.row = row
+        self.row, self.is_plain = row, row.ranker in PLAIN
         self._asked: set[str] = set()
         self._packed: dict[str, Retrieval] = {}
 
@@ -208,10 +208,10 @@ class Indexes:
         return built.index, None if plain else Indexing(*spent, stages, own), failures
 
     def _new(self, bench: Workbench, method: str, config: Config, plain: bool) -> Index:
-        dataset = bench.dataset
-        extraction: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
+        given = bench.dataset.extractions
+        extraction: dict[str, Any] = {"extraction": given} if given else {}
         return build_index(
-            dataset.documents,
+            bench.dataset.documents,
             method,
             llm=None if plain else self.llm,
             embedder=bench.embedder,
