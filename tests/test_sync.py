@@ -20,6 +20,7 @@ from stratagraph import _sync
 from stratagraph._sync import PerLoop
 from stratagraph.operations import progress
 from stratagraph.system import locks as _locks
+from stratagraph.system.threads import entered
 
 flag: contextvars.ContextVar[str] = contextvars.ContextVar("flag", default="unset")
 
@@ -97,7 +98,7 @@ def test_a_context_that_was_entered_after_a_cancellation_is_left(end: str) -> No
             held.append("left")
 
     async def use() -> None:
-        async with _sync.entered(slow()):
+        async with entered(slow()):
             await asyncio.sleep(60)
 
     async def main() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stratagraph._sync import blocking, in_thread
+from stratagraph._sync import blocking
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged
 from stratagraph.index import Index, method_names
@@ -29,6 +29,7 @@ from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
 from stratagraph.store.remote import is_url, shown
 from stratagraph.store.shards import ShardedFolder, is_sharded
 from stratagraph.store.spread import MOST, Spread
+from stratagraph.system.threads import in_thread
 from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Mapper, Progress, VectorTable
 

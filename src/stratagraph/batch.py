@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stratagraph._sync import blocking, in_thread
+from stratagraph._sync import blocking
 from stratagraph.config import Config, as_config
 from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
@@ -32,6 +32,7 @@ from stratagraph.operations.rounds import Begun, Inputs, remember, remembered
 from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER
+from stratagraph.system.threads import in_thread
 from stratagraph.types.records import BuildReport, Failure, Usage
 
 __all__ = ["Pending", "aread", "awrite", "read", "write"]

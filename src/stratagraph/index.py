@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -502,13 +502,11 @@ class Index:
         )
         return await self._asking().retrieve(q, arguments)
 
-    def _light(self, *positional: Any, **named: Any) -> bool:
-        """Whether a search with these arguments asks no model and no reranker, and so waits for nobody.
-
-        The first five, from `q` to `where`, ask none.
-        """
-        asks = any(named.get(name) for name in ("decompose", "guided", "history", "rerank"))
-        return len(positional) <= 5 and not asks and named.get("min_score") is None and self._models.local
+    def _light(self, options: Mapping[str, Any] | None = None, **named: Any) -> bool:
+        """Whether a search with these arguments asks no model and no reranker, and so waits for nobody."""
+        given = {**named, **(options or {})}
+        asks = any(given.get(name) for name in ("decompose", "guided", "history", "rerank"))
+        return not asks and given.get("min_score") is None and self._models.local
 
     retrieve = blocking(aretrieve, light=_light)
 
@@ -527,7 +525,7 @@ class Index:
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
         texts = list(questions)
-        if self._light(texts, k, **options):
+        if self._light(options):
             return [await self.aretrieve(q, k, **options) for q in texts]
         return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in texts)))
 

@@ -24,9 +24,10 @@ from pydantic_core import PydanticCustomError
 from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents, to_history
 from langchain_stratagraph._models import set_callbacks, use_callbacks
 from stratagraph import BuildReport, Index, Retrieval, search_options
-from stratagraph._sync import blocking, either, in_thread, run_here
+from stratagraph._sync import blocking, either, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.operations.pieces import joined
+from stratagraph.system.threads import in_thread
 from stratagraph.types.question import SHARED_OPTIONS, WALK, Guided, Rank, View, Where, narrowed
 
 

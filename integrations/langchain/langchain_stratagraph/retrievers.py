@@ -27,10 +27,11 @@ from stratagraph import (
     estimate,
     open_index,
 )
-from stratagraph._sync import blocking_constructor, in_thread
+from stratagraph._sync import blocking_constructor
 from stratagraph.api import abuild_any
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
+from stratagraph.system.threads import in_thread
 from stratagraph.types.protocols import ChatModel, Embedder
 from stratagraph.types.question import WALK, Length
 

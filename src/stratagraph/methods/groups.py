@@ -21,7 +21,6 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._sync import in_thread
 from stratagraph.ingest.carryover import (
     VECTOR_KEYS,
     VECTORS,
@@ -39,6 +38,7 @@ from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.reports import CommunityReport
 from stratagraph.models.gate import Gate
+from stratagraph.system.threads import in_thread
 from stratagraph.types.built import Arrays, Built, Carried, CarriedVectors, Holds
 from stratagraph.types.protocols import Rows, Stored, StoredCorpus, Vectors
 from stratagraph.types.records import Metadata, Node, content_key, content_keys

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from stratagraph._sync import in_thread, stoppable
 from stratagraph.mapping import growing, in_order
 from stratagraph.models.budget import Ledger, Scope
 from stratagraph.models.tracing import logger, span, usage_attributes
+from stratagraph.system.threads import in_thread, stoppable
 from stratagraph.types.protocols import Mapper, Progress
 from stratagraph.types.records import Usage
 

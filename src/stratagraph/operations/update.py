@@ -19,7 +19,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from stratagraph._sync import entered, in_thread, stoppable
 from stratagraph.config import Config
 from stratagraph.errors import SettingsConflict, VectorStoreError
 from stratagraph.ingest.before import Before
@@ -60,6 +59,7 @@ from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.system.memory import release
+from stratagraph.system.threads import entered, in_thread, stoppable
 from stratagraph.types.built import Built
 from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Stored

@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
-from stratagraph._sync import in_thread, stoppable
 from stratagraph.errors import MapperError, NotAnIndex
 from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.mapping import in_order
@@ -34,6 +33,7 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.store.snapshot import JoinedSnapshot
 from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
+from stratagraph.system.threads import in_thread, stoppable
 from stratagraph.types.records import (
     BuildReport,
     Chunk,
