@@ -40,3 +40,30 @@ def llama_documents() -> list[Any]:
 
 
 QUESTION = "Who kept the comet at the observatory?"
+
+STEERED = "Who steered the ship that ran aground off Cape Ellery?"
+LAMP = "Who kept the lamp?"
+SHIPS = {
+    "quill": "Mara Quill steered the Dunlin from 1889 until she was sold.",
+    "wreck": "The Dunlin ran aground off Cape Ellery in the gale of 1895.",
+    "tow": "Ships that ran aground in a gale were towed to Bremen.",
+    "captain": "The captain of a ship steers by the lamp in a gale.",
+    "keeper": "Tomas Quill kept the lamp of Cape Ellery.",
+    "board": "The harbour board of Bremen sold an old lamp in 1902.",
+}
+"""Of the question `STEERED` the walk finds `quill`, by the name of the ship; vectors alone do not."""
+YEARS = {"wreck": {"year": 1895}, "board": {"year": 1902}}
+
+
+def langchain_ships() -> list[Any]:
+    """`SHIPS` as LangChain's documents."""
+    from langchain_core.documents import Document
+
+    return [Document(id=key, page_content=text, metadata=YEARS.get(key, {})) for key, text in SHIPS.items()]
+
+
+def llama_ships() -> list[Any]:
+    """`SHIPS` as LlamaIndex's documents."""
+    from llama_index.core.schema import Document
+
+    return [Document(id_=key, text=text, metadata=YEARS.get(key, {})) for key, text in SHIPS.items()]
