@@ -1,4 +1,4 @@
-"""The vector store, by LangChain's own tests and in what it finds; recipes over it: `test_compositions_langchain`."""
+"""The vector store, by LangChain's own tests, and in what it finds."""
 
 from __future__ import annotations
 
