@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import zipfile
 from collections.abc import Iterable
@@ -93,30 +92,6 @@ def test_pages_of_a_pdf_reach_the_citations(tmp_path: Path) -> None:
         found = index.retrieve("ferry", where={"page": {"$gte": 6}}, view="chunks")
         assert {hit.metadata["page"] for hit in found} == {6, 7}
         assert index.insert([document]).unchanged == (document.id,)
-
-
-def test_markdown_keeps_headings_and_front_matter(tmp_path: Path) -> None:
-    text = (
-        "---\ntitle: \"Ferry: a log\"\nyear: 1890\ntags: [sea, 'boats']\nauthors:\n  - Mara\n  - Tomas\n---\n"
-        "Intro.\n\n# Routes\n\nTo Ostra.\n\n```\n# no heading\n```\n\n"
-        "## Winter\n\nNone.\n\n# Fares ##\n\nTwelve.\n"
-    )
-    (tmp_path / "log.md").write_text(text)
-    found = Read(tmp_path)["log.md"]
-    known = {key: value for key, value in found.metadata.items() if key not in ("source", "modified")}
-    assert known == {
-        "title": "Ferry: a log",
-        "year": 1890,
-        "tags": ["sea", "boats"],
-        "authors": ["Mara", "Tomas"],
-    }
-    assert [each.metadata["headings"] for each in found.sections] == [
-        ["Routes"],
-        ["Routes", "Winter"],
-        ["Fares"],
-    ]
-    assert found.text.startswith("Intro.")
-    assert "# no heading" in found.text
 
 
 @pytest.mark.parametrize(
@@ -224,24 +199,6 @@ def epub(**chapters: str) -> bytes:
     return zipped(**{"META-INF/container.xml": container.encode(), "OPS/book.opf": package.encode(), **files})
 
 
-def test_a_book_may_name_letters_as_html_does(tmp_path: Path) -> None:
-    kind = '<!DOCTYPE package PUBLIC "+//ISBN 0-9673008-1-9//DTD OEB 1.2 Package//EN" "oebpkg12.dtd">'
-    named = (
-        '<title/><title>Caf&eacute;</title><item id="a" href="a.html"/><spine><itemref idref="a"/></spine>'
-    )
-    container = b'<container><rootfiles><rootfile full-path="book.opf"/></rootfiles></container>'
-    book = zipped(
-        **{
-            "META-INF/container.xml": container,
-            "book.opf": f"{kind}<package>{named}</package>".encode(),
-            "a.html": b"<p>Mara steered.</p>",
-        }
-    )
-    (tmp_path / "book.epub").write_bytes(book)
-    found = Read(tmp_path)["book.epub"]
-    assert (found.text, found.metadata["title"]) == ("Mara steered.", "Caf\u00e9")
-
-
 def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_here(monkeypatch)
     for module in ("pypdfium2", "openpyxl"):
@@ -284,29 +241,6 @@ def test_a_file_beyond_a_bound_is_skipped_with_the_bound(
     assert not read.documents
     for name, (_, bound) in bounds.items():
         assert bound in read.why(name), name
-
-
-def test_mail_and_notebooks_are_their_text(tmp_path: Path) -> None:
-    from email.message import EmailMessage
-
-    message = EmailMessage()
-    message["From"], message["To"] = "Ida Fenn <ida@example.org>", "olaf@example.org"
-    message["Subject"], message["Message-ID"] = "Fähre", "<one@example.org>"
-    message.set_content("Die Fähre fährt täglich.")
-    message.add_attachment(b"%PDF-1.7", maintype="application", subtype="pdf", filename="plan.pdf")
-    (tmp_path / "a.eml").write_bytes(bytes(message))
-    (tmp_path / "b.mbox").write_bytes(b"From ida Mon Jan  1 00:00:00 2024\n" + bytes(message) + b"\n")
-    cells = [
-        {"cell_type": "markdown", "source": ["# Fares\n", "Twelve pence."]},
-        {"cell_type": "code", "source": "print(12)", "outputs": [{"text": ["12\n"]}]},
-    ]
-    (tmp_path / "c.ipynb").write_text(json.dumps({"cells": cells}))
-    read = Read(tmp_path)
-    for name in ("a.eml", "b.mbox:one@example.org"):
-        assert "Die Fähre fährt täglich." in read[name].text
-        assert read[name].metadata["from"] == "Ida Fenn <ida@example.org>"
-        assert read[name].metadata["attachments"] == ["plan.pdf"]
-    assert read["c.ipynb"].text == "# Fares\nTwelve pence.\n\n```\nprint(12)\n```\n\n```\n12\n```"
 
 
 def _manual(folder: Path) -> sg.Index:

@@ -58,33 +58,7 @@ def test_rows_have_ids_and_metadata(tmp_path: Path) -> None:
     assert (vell.file, vell.text) == ("fares.csv", "route: Vell; note: slow.")
 
 
-@pytest.mark.parametrize(
-    ("value", "texts"),
-    [
-        ([{"a": 1, "b": True, "c": None}], ["a: 1; b: true."]),
-        ({"crew": [{"name": "Mara"}, {"text": "Tomas"}]}, ["name: Mara.", "Tomas"]),
-        (
-            {"id": "T-1", "about": "Runa Vik came.", "comments": [{"by": "Ann"}]},
-            ["id: T-1; about: Runa Vik came.", "id: T-1; by: Ann."],
-        ),
-        (
-            {
-                "meta": {"of": {"year": 1902}},
-                "data": [{"port": "Soll", "fare": {"winter": 7}, "tags": ["a", "b"]}],
-            },
-            ["meta of year: 1902.", "port: Soll; fare winter: 7; tags: a, b."],
-        ),
-        ({"a": [{"x": 1}], "b": [{"y": 2}], "c": "beside"}, ["c: beside.", "x: 1.", "y: 2."]),
-        ({"T-1": {"a": 1}, "T-2": {"a": 2}}, ["T-1 a: 1; T-2 a: 2."]),
-        ({"port": "Soll", "fares": [1, 2]}, ["port: Soll; fares: 1, 2."]),
-        (
-            [{"id": 1, "stops": [{"at": "x", "t": 7}, {"at": "y"}]}],
-            ["id: 1.\n\nid: 1; stops at: x; stops t: 7.\n\nid: 1; stops at: y."],
-        ),
-        ([1, 2], ["[1, 2]"]),
-        ([{"n": float("nan"), "big": 10**30}], [f"n: NaN; big: {10**30}."]),
-    ],
-)
+@pytest.mark.parametrize(("value", "texts"), cases(__file__, "no field of json is lost"))
 def test_no_field_of_json_is_lost(tmp_path: Path, value: Any, texts: list[str]) -> None:
     (tmp_path / "t.json").write_text(json.dumps(value))
     documents = list(sg.read_documents(tmp_path / "t.json"))
