@@ -128,14 +128,13 @@ def test_a_model_writes_the_filters(store: StrataVectorStore) -> None:
 
 def test_leaves_are_merged_into_their_parents(store: StrataVectorStore) -> None:
     parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[64, 16], chunk_overlap=0)
-    nodes = parser.get_nodes_from_documents(
-        [Document(text="The lamp of Crake failed in a gale. " * 12, id_="d")]
-    )
+    text = " ".join(f"The lamp of Crake failed in gale {number}." for number in range(12))
+    nodes = parser.get_nodes_from_documents([Document(text=text, id_="d")])
     docstore = SimpleDocumentStore()
     docstore.add_documents(nodes)
     store.add(get_leaf_nodes(nodes))
     context = StorageContext.from_defaults(vector_store=store, docstore=docstore)
-    merging = AutoMergingRetriever(over(store, []).as_retriever(similarity_top_k=12), context)
+    merging = AutoMergingRetriever(over(store, []).as_retriever(similarity_top_k=50), context)
     found = merging.retrieve("When did the lamp fail?")
     assert any(NodeRelationship.CHILD in each.node.relationships for each in found)
 
