@@ -97,6 +97,10 @@ def test_nodes_come_back_as_they_were_given(store: StrataVectorStore) -> None:
         assert kept[node.node_id].relationships.keys() == node.relationships.keys()
     assert isinstance(kept["pointer"], IndexNode)
     assert kept["pointer"].index_id == "elsewhere"
+    [found] = (
+        WalkIndex(core=again.client).as_retriever(similarity_top_k=1, node_ids=["pointer"]).retrieve("lamp")
+    )
+    assert "_node_content" not in found.node.metadata
     again.client.close()
 
 

@@ -21,6 +21,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilter,
     MetadataFilters,
 )
+from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from stratagraph import Chunk, Hit, Retrieval
 from stratagraph.operations.pieces import piece_id
@@ -29,6 +30,8 @@ from stratagraph.types.records import Metadata, json_native
 from stratagraph.types.results import CHUNK, OURS, callers_own
 
 SOURCE = "source"
+NODE_KEYS = ("_node_content", "_node_type")
+"""Keys of metadata by which LlamaIndex's stores keep a node without its text."""
 Beside = tuple[Chunk | None, Chunk | None]
 _RELATIONSHIPS = (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
 _ROLES = {"chatbot": "assistant", "model": "assistant", "user": "user", "assistant": "assistant"}
@@ -70,9 +73,15 @@ def _prefix(node: BaseNode, text: str) -> str:
     return "".join(f"{part}\n\n" for each in (above, below) if (part := each.strip()))
 
 
-def to_stored(chunk: Chunk, beside: Beside = (None, None)) -> TextNode:
+def as_given(passage: Chunk | Hit) -> BaseNode | None:
+    """The node that `StrataVectorStore` keeps in the metadata of a passage, if that wrote the passage."""
+    metadata = dict(passage.metadata)
+    return metadata_dict_to_node(metadata, passage.text) if NODE_KEYS[0] in metadata else None
+
+
+def to_stored(chunk: Chunk, beside: Beside = (None, None)) -> BaseNode:
     """A chunk of the folder as a node for the docstore; `beside` are the chunks before and after it."""
-    return TextNode(
+    return as_given(chunk) or TextNode(
         id_=piece_id(chunk),
         text=chunk.text,
         metadata=dict(chunk.metadata),
@@ -98,7 +107,7 @@ def to_node(
     `stored` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
     templates. Otherwise `beside` are the chunks before and after it.
     """
-    ours: dict[str, Any] = {**hit.identity()}
+    stored, ours = stored or as_given(hit), dict[str, Any](hit.identity())
     if trace is not None:
         ours[OURS] = hit.provenance(trace)
     if stored is not None and stored.get_content(metadata_mode=MetadataMode.NONE) == hit.text:

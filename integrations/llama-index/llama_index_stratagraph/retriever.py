@@ -34,6 +34,9 @@ class StrataRetriever(BaseRetriever):
     `stratagraph_sources` (chunk ids) and `stratagraph_metadata` as well. They are excluded from prompts and
     embeddings, and no question changes them.
 
+    Scores order the nodes of one search and never rise with rank. They are no cosines: cut off by `min_score`,
+    not by a postprocessor.
+
     Parameters
     ----------
     index

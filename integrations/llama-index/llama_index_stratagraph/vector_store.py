@@ -14,16 +14,15 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
     VectorStoreQueryResult,
 )
-from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+from llama_index.core.vector_stores.utils import node_to_metadata_dict
 from pydantic import PrivateAttr
 
 from llama_index_stratagraph._arguments import Setup, StrPath
-from llama_index_stratagraph._convert import to_chunks, to_node, to_stored, to_where
+from llama_index_stratagraph._convert import NODE_KEYS, as_given, to_chunks, to_node, to_stored, to_where
 from stratagraph import Chunk, Index
 from stratagraph._sync import blocking, either, run_here
 from stratagraph.operations.pieces import joined, piece_id
 from stratagraph.types.question import WALK
-from stratagraph.types.records import Metadata
 from stratagraph.types.results import callers_own
 
 _RANKS = {
@@ -33,7 +32,6 @@ _RANKS = {
     VectorStoreQueryMode.SPARSE: "bm25",
     VectorStoreQueryMode.TEXT_SEARCH: "bm25",
 }
-_NODE = ("_node_content", "_node_type")  # keys by which LlamaIndex's stores keep a node, without its text
 
 
 class StrataVectorStore(BasePydanticVectorStore):
@@ -82,7 +80,7 @@ class StrataVectorStore(BasePydanticVectorStore):
         own = [node.model_copy(update={"metadata": callers_own(node.metadata)}) for node in nodes]
         kept = {each.node_id: node_to_metadata_dict(each, remove_text=True) for each in own}
         chunks = [
-            replace(chunk, metadata={**chunk.metadata, **{key: kept[chunk.ref][key] for key in _NODE}})
+            replace(chunk, metadata={**chunk.metadata, **{key: kept[chunk.ref][key] for key in NODE_KEYS}})
             for chunk in to_chunks(own)
             if chunk.text.strip()
         ]
@@ -115,8 +113,7 @@ class StrataVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Nodes by their ids, a filter, or both."""
-        chunks = self._chunks(node_ids, filters)
-        return [_kept(chunk.metadata, chunk.text) or to_stored(chunk) for chunk in chunks]
+        return [to_stored(chunk) for chunk in self._chunks(node_ids, filters)]
 
     def _chunks(self, ids: list[str] | None, filters: MetadataFilters | None) -> list[Chunk]:
         if ids is None:
@@ -136,12 +133,7 @@ class StrataVectorStore(BasePydanticVectorStore):
             options = {"method": WALK, "rank": _RANKS[query.mode], "where": where, **kwargs}
             request = (query.query_str, query.similarity_top_k)
             found = (await either(core.retrieve, core.aretrieve, *request, **options)).hits
-        nodes = [_kept(hit.metadata, hit.text) or to_node(hit, None, None).node for hit in found]
+        nodes = [as_given(hit) or to_node(hit, None, None).node for hit in found]
         return VectorStoreQueryResult(nodes, [hit.score for hit in found], [node.node_id for node in nodes])
 
     query = blocking(aquery, run_here)  # type: ignore[arg-type]
-
-
-def _kept(metadata: Metadata, text: str) -> BaseNode | None:
-    """The node as it was given; None for a passage that another program wrote."""
-    return metadata_dict_to_node(dict(metadata), text) if _NODE[0] in metadata else None
