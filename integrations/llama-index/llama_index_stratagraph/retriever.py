@@ -34,8 +34,8 @@ class StrataRetriever(BaseRetriever):
     `stratagraph_sources` (chunk ids) and `stratagraph_metadata` as well. They are excluded from prompts and
     embeddings, and no question changes them.
 
-    Scores order the nodes of one search and never rise with rank. They are no cosines: `min_score` cuts off by
-    similarity, a postprocessor does not.
+    Scores order the nodes of one search and never rise with rank. They are no cosines: `min_score` cuts off
+    by similarity, a postprocessor does not.
 
     Parameters
     ----------
