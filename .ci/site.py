@@ -17,6 +17,7 @@ import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import stratagraph as sg
 from stratagraph.cli.main import main
@@ -48,6 +49,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links of a guide lead where they do in the repository."""
+    if page.file.generated_by is not None:
+        return markdown
+    return _relinked(markdown, f"docs/{page.file.src_uri}", page.file.src_uri, config.extra["source"])
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Warn of pages that load from the network, and of public names that the reference lacks."""
     site = Path(config.site_dir)
@@ -68,9 +76,9 @@ def _relinked(text: str, source: str, page: str, repository: str) -> str:
         anchor = match[2] or ""
         if target in PAGES:
             return f"]({posixpath.relpath(PAGES[target], posixpath.dirname(page) or '.')}{anchor})"
-        if target.startswith("docs/images/"):
-            image = target.removeprefix("docs/")
-            return f"]({posixpath.relpath(image, posixpath.dirname(page) or '.')})"
+        if target.startswith("docs/"):
+            own = target.removeprefix("docs/")
+            return f"]({posixpath.relpath(own, posixpath.dirname(page) or '.')}{anchor})"
         return f"]({repository}/blob/main/{target}{anchor})"
 
     return _LINK.sub(link, text)
