@@ -346,7 +346,7 @@ def test_budgets_and_caches_are_for_every_command_that_asks_a_model(notes: str, 
     run("build", notes, "-o", index, "--method", "lshtree", *HASHING)
     (here / "new.txt").write_text("The tunnel is planned.")
     spend = (*HASHING, *MODEL, "--max-calls", "1", "--cache", "shared.sqlite")
-    result = run("query", index, "ferry", *spend)
+    result = run("query", index, "ferry", "--no-guided", *spend)
     assert result.exit_code == 0, result.output
     assert (here / "shared.sqlite").is_file()
     for arguments in (("delete", index, "note 3.txt"), ("insert", index, "new.txt")):
@@ -641,3 +641,21 @@ def test_documents_cannot_command_the_terminal(tmp_path: Path) -> None:
     shown = json.loads(results[2].stdout)["retrieval"]["hits"][0]["text"]
     assert command[-4:] in shown
     assert "\x1b" not in shown
+
+
+def test_an_agent_gets_whole_passages_and_nothing_else(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for name, text in {"a": "The Dunlin ran aground. " * 30, "b": "Mara Quill steered the Dunlin."}.items():
+        (notes / f"{name}.txt").write_text(text)
+    idx, run = str(tmp_path / "idx"), CliRunner()
+    built = run.invoke(main, ["build", str(notes), "-o", idx, "--method", "lshtree", "--embedder", "hashing"])
+    assert built.exit_code == 0, built.output
+    asked = run.invoke(
+        main, ["query", idx, "Who steered the Dunlin?", "--passages", "--passage-tokens", "60"]
+    )
+    assert asked.output == "[1] b.txt\nMara Quill steered the Dunlin.\n"
+    little = run.invoke(main, ["query", idx, "aground", "--passages", "-k", "1", "--passage-tokens", "16"])
+    assert little.output.startswith("[1] a.txt\nThe Dunlin")
+    assert len(little.output) < 90
+    assert run.invoke(main, ["skill"]).output.startswith("---\nname: stratagraph\n")

@@ -13,8 +13,11 @@ import stratagraph as sg
 from stratagraph.demo.comparison import HITS, DemoResult, Shown, Way
 from stratagraph.models.budget import money
 from stratagraph.search.evidence import telling
+from stratagraph.text.packing import Piece, joined
+from stratagraph.text.sentences import clip
 from stratagraph.types.question import WALK
 from stratagraph.types.records import place_in_words
+from stratagraph.types.results import NOTHING_FOUND
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5
@@ -180,6 +183,20 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
     if answer.usage.calls:
         used = f"{answer.usage.input_tokens:,} tokens in, {answer.usage.output_tokens:,} out"
         yield f"   model calls: {answer.usage.calls}, {used}, cost: {money(answer.cost)}"
+
+
+def passage_lines(retrieval: sg.Retrieval, max_tokens: int) -> Iterator[str]:
+    """The hits with number, document and date, whole, as far as they fit; of the first the beginning."""
+    pieces: list[Piece] = []
+    for place, hit in enumerate(retrieval.hits):
+        about = ", ".join(filter(None, [*hit.documents[:3], place_in_words(hit.metadata), hit.dated]))
+        piece = Piece(place, f"{about}\n{hit.text}")
+        if retrieval.count_tokens(joined([*pieces, piece])) <= max_tokens:
+            pieces.append(piece)
+        elif not pieces:
+            room = max_tokens - retrieval.count_tokens(str(piece._replace(text="")))
+            pieces.append(piece._replace(text=clip(piece.text, max(0, room), retrieval.count_tokens)))
+    yield from (joined(pieces) or NOTHING_FOUND).splitlines()
 
 
 def hit_lines(

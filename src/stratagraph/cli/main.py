@@ -14,7 +14,7 @@ import stratagraph as sg
 
 _HOMES = {
     "building": "batch build compact delete estimate insert reembed regroup sync",
-    "reading": "demo export list query stats verify",
+    "reading": "demo export list query skill stats verify",
     "serving": "mcp serve",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

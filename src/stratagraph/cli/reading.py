@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph.cli.lines import answer_lines, demo_lines, document_lines, hit_lines, tree_lines
+from stratagraph.cli.lines import (
+    answer_lines,
+    demo_lines,
+    document_lines,
+    hit_lines,
+    passage_lines,
+    tree_lines,
+)
 from stratagraph.cli.options import (
     WrongOption,
     cache_dir_option,
@@ -35,6 +42,7 @@ from stratagraph.types.question import GUIDED, LENGTHS, RANKS, VIEWS, Guided, Le
 
 PAGE = 500  # documents that are read at a time
 LISTED = 5
+PASSAGES, PASSAGE_TOKENS = 10, 1500
 """Default number of listed hits."""
 
 
@@ -112,6 +120,16 @@ LISTED = 5
     type=click.Choice(LENGTHS),
     help="Length of the answer. Default: brief.",
 )
+@click.option(
+    "--passages", is_flag=True, help="Print numbered passages, whole, and nothing else: for agents."
+)
+@click.option(
+    "--passage-tokens",
+    type=click.IntRange(1),
+    default=PASSAGE_TOKENS,
+    show_default=True,
+    help="With --passages: tokens of what is printed, at most.",
+)
 @click.option("--estimate", "only_estimate", is_flag=True, help="Only estimate the cost.")
 @partial_option
 @cache_dir_option
@@ -137,13 +155,15 @@ def query(
     pairs: Sequence[str],
     answer: bool,
     length: Length | None,
+    passages: bool,
+    passage_tokens: int,
     only_estimate: bool,
     partial: bool,
     cache_dir: str | None,
     models: dict[str, Any],
     output: Output,
 ) -> None:
-    """Ask INDEX a QUESTION and print hits and an answer with citations."""
+    """Ask INDEX a QUESTION and print hits and an answer with citations, or passages alone."""
     options = load_search_options(pairs)
     options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose}
     options |= {"min_score": min_score, "as_of": as_of, "recency": recency}
@@ -159,6 +179,10 @@ def query(
             most = k or (None if answer else LISTED)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
             output.show(cost.to_dict(), str(cost).splitlines)
+        elif passages:
+            walked = {"view": "chunks"} if method is None else {}
+            retrieval = opened.retrieve(question, k or PASSAGES, **options, **walked)
+            output.show(retrieval, lambda: passage_lines(retrieval, passage_tokens))
         elif answer:
             answered = opened.answer(question, k, length=length, **options)
             listed = LISTED if k is None else None
@@ -220,6 +244,12 @@ def export(
     size = sum(each.stat().st_size for each in files if each.is_file())
     result = {"path": str(written), "format": kind, "bytes": size}
     output.show(result, lambda: [f"written: {written} ({kind}, {size:,} bytes)"])
+
+
+@click.command()
+def skill() -> None:
+    """Print SKILL.md, which tells an agent with a shell how to search an index."""
+    click.echo(Path(__file__).with_name("SKILL.md").read_text("utf-8"), nl=False)
 
 
 @click.command("list")
