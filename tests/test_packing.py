@@ -6,13 +6,14 @@ import pickle
 import re
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import stratagraph as sg
 from stratagraph.demo import documents, questions
-from stratagraph.text.packing import numbered
+from stratagraph.text.packing import numbered, pack
 from stratagraph.types.results import Context, Hit, Retrieval
 
 
@@ -175,3 +176,26 @@ def test_contexts_of_the_demo_hold_the_answer_more_often_than_whole_hits_do() ->
         first = found.with_hits(found.hits[:4]).context(4000)
         whole += any(answer.lower() in str(first).lower() for answer in each.answers)
     assert packed >= whole
+
+
+def test_statements_of_a_theme_are_near_what_is_asked_and_unlike_each_other() -> None:
+    tail = "with more words behind it, so that it is long enough to be a statement of its own for certain"
+    texts = [
+        f"The sea was calm {tail}.",
+        f"Ada ran the school {tail}. The school was run by Ada {tail}. A clock stood there {tail}.",
+        f"Bea led the strike {tail}. Their banner was blue {tail}.",
+    ]
+    north, east = np.eye(3, dtype=np.float32)[:2]
+    ada, bea = [0.6, 0, 0.8], [0.5, 0.866, 0]
+    known = [None, np.float32([ada, ada, [0, 0, 1]]), np.float32([bea, [0, 1, 0]])]
+
+    def shown(*aims: np.ndarray) -> str:
+        theme = np.stack(aims), known
+        pieces = pack("themes", texts, 90, words, [0.0, 0.5, 0.5], theme=theme)
+        return " ".join(piece.text for piece in pieces)
+
+    one, both = shown(north), shown(north, east)
+    assert all("The sea was calm" in each and "Ada ran the school" in each for each in (one, both))
+    assert not any("was run by Ada" in each for each in (one, both))
+    assert ("Bea led" in one, "Their banner" in one) == (True, False)
+    assert ("Bea led" in both, "Their banner" in both) == (False, True)

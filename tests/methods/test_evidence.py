@@ -19,6 +19,7 @@ from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.opened import snapshot_of
+from stratagraph.text.packing import divided
 from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 Given = tuple[list[sg.Document], dict[str, Extraction]]
@@ -296,3 +297,38 @@ def test_reports_have_findings_and_an_insert_asks_for_no_more_than_of_short_ones
                 assert set(finding["members"]) <= set(node.extra["members"])
         assert {"findings": "ReportSchema", "short": "FindingsSchema"}[form] not in model.prompts
     assert inserted["findings"] <= inserted["short"] < asked
+
+
+@pytest.mark.parametrize("method", ["archrag", "noderag", "hirag"])
+def test_contexts_for_themes_are_packed_by_vectors_that_are_stored(method: str) -> None:
+    class Telling(Scripted):
+        async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+            answer = await super().acomplete(prompt, schema=schema)
+            return answer.replace(
+                "A summary.", "A ship sailed. A harbour was rebuilt after the storm of the year."
+            )
+
+    documents, extraction = voyages(60)
+    embedder = FakeEmbedder()
+    index = sg.build_index(
+        documents, method, None, Telling(), embedder, None, progress=False, extraction=extraction
+    )
+    own = snapshot_of(index).part(method)
+    borders, vectors = own.arrays["statements.indptr"], own.arrays["statements.vectors"]
+    several = np.flatnonzero(np.diff(borders) > 0)
+    assert len(several) >= 4
+    assert (np.diff(borders)[several] > 1).all()
+    node = own.nodes([int(several[0])])[0]
+    texts = divided(node.text)
+    assert np.allclose(
+        np.asarray(vectors[borders[several[0]] : borders[several[0] + 1]]),
+        embedder.embed_documents(texts),
+        atol=1e-3,
+    )
+    embedder.requests.clear()
+    retrieval = index.retrieve("When was the lamp lit by people of the town?", k=60, fill=False)
+    assert retrieval.theme is not None
+    assert {hit.id for hit in retrieval} >= set(retrieval.theme.statements)
+    assert str(retrieval.context(300))
+    assert not embedder.requests
+    assert index.retrieve("Who commands Ship 3?", k=20).theme is None

@@ -39,6 +39,7 @@ from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.reports import CommunityReport
 from stratagraph.models.gate import Gate
 from stratagraph.system.threads import in_thread
+from stratagraph.text.packing import divided
 from stratagraph.types.built import Arrays, Built, Carried, CarriedVectors, Holds
 from stratagraph.types.protocols import Rows, Stored, StoredCorpus, Vectors
 from stratagraph.types.records import Metadata, Node, content_key, content_keys
@@ -47,6 +48,13 @@ BY_MODEL, MARKS = "by_model", "marks"
 """Arrays of a method: whether a model wrote each node, or nobody had to; the mark of what it is made of."""
 VECTOR_HASHES = "vectors.hashes"
 """The array of a hash of each node's vector, of methods with edges that follow from vectors alone."""
+STATEMENT_BORDERS, STATEMENT_KEYS, STATEMENT_VECTORS = (
+    "statements.indptr",
+    "statements.keys",
+    "statements.vectors",
+)
+"""Arrays of the statements of nodes that a model wrote (`text.packing.divided`): where those of each node
+are, and the key and the vector of each, by which contexts for themes are packed."""
 _BATCH = 1024  # groups that are read at a time
 
 
@@ -301,6 +309,48 @@ class GroupBuilder(Generic[C_co]):
         own |= Holds.VECTORS.of({VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors)})
         return Built(nodes, {**arrays, **own}, notes, complete and bool(by_model.all()))
 
+    async def with_statements(self, built: Built) -> Built:
+        """What was built, with vectors of the statements of nodes that a model wrote or need not write.
+
+        A node of one statement has none, since its own vector says as much.
+        """
+        nodes = cast(Carried, built.nodes)
+        texts: list[list[str]] = [[] for _ in nodes.fresh]
+        if self.gate.has_llm:
+            texts = [divided(node.text) if written_by_model(node) else [] for node in nodes.fresh]
+            texts = [each if len(each) > 1 else [] for each in texts]
+        flat = list(chain.from_iterable(texts))
+        fresh = await self.carry.embed(
+            "embed statements", flat, self.dimension, vectors=STATEMENT_VECTORS, keys=STATEMENT_KEYS
+        )
+        carried, counts = nodes.before >= 0, np.zeros(len(nodes), np.int64)
+        counts[~carried] = [len(each) for each in texts]
+        starts, before = np.zeros(0, np.int64), None if self.previous is None else self.previous.arrays
+        if before is not None and carried.any():
+            borders = before[STATEMENT_BORDERS]
+            starts = borders[nodes.before[carried]]
+            counts[carried] = borders[nodes.before[carried] + 1] - starts
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        origin, keys = np.full(int(indptr[-1]), -1, np.int64), np.zeros(int(indptr[-1]), np.uint64)
+        origin[ranges(indptr[:-1][carried], counts[carried])] = ranges(starts, counts[carried])
+        keys[origin < 0] = text_keys(flat)
+        vectors: Any = fresh
+        if before is not None and (origin >= 0).any():
+            keys[origin >= 0] = before[STATEMENT_KEYS][origin[origin >= 0]]
+            vectors = CarriedVectors(before[STATEMENT_VECTORS], origin, fresh)
+        chunks = np.repeat(_first_sources(nodes), counts)
+        own = Holds.ROWS.of({STATEMENT_BORDERS: indptr}) | Holds.CONTENT.of({STATEMENT_KEYS: keys})
+        own |= Holds.VECTORS.of({STATEMENT_VECTORS: vectors}, chunks)
+        return replace(built, arrays={**built.arrays, **own})
+
+
+def _first_sources(nodes: Carried) -> Rows:
+    """The first chunk behind each node; 0 of a node without any."""
+    first = np.zeros(len(nodes), np.int64)
+    some = np.diff(nodes.indptr) > 0
+    first[some] = nodes.indices[nodes.indptr[:-1][some]]
+    return first
+
 
 def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:
     """Vectors of nodes, without storing again those of the previous index.
@@ -335,4 +385,7 @@ def check_nodes(checks: Checks, chunks: int, dimension: int, nodes: int | None =
     checks.of(BY_MODEL, np.bool_, (nodes,))
     checks.of(VECTOR_KEYS, np.uint64, (nodes,))
     checks.of(MARKS, np.uint64, (nodes, 2))
+    statements = checks.of(STATEMENT_KEYS, np.uint64, (None,)).shape[0]
+    checks.borders(STATEMENT_BORDERS, statements, nodes)
+    checks.of(STATEMENT_VECTORS, np.float32, (statements, dimension))
     return nodes

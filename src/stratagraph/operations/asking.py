@@ -37,6 +37,7 @@ from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.search.versions import marked
+from stratagraph.text.packing import Theme
 from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import LONGEST, WALK, Question, Recency, narrowed
@@ -128,7 +129,22 @@ class Asking:
             words,
             filtered,
             undated,
+            await self._theme(question, hits, guidance),
         )
+
+    async def _theme(
+        self, question: Question, hits: Sequence[Hit], guidance: Guidance | None
+    ) -> Theme | None:
+        """By what a context of the hits is packed for a theme or an overview; None: by words."""
+        overview = guidance is not None and guidance.kind == "overview"
+        if question.method == WALK or not (overview or question.theme is not None):
+            return None
+        statements = await aside(self.reader.statements, question.method, hits)
+        queries = (
+            [query for step in guidance.steps for query in step.queries] if guidance and overview else []
+        )
+        aims = [question.vector, *[await self._vector(query[:LONGEST]) for query in queries]]
+        return Theme(np.stack(aims), statements) if statements else None
 
     def _in_time(self, arguments: SearchArguments) -> tuple[SearchArguments, Recency | None, int]:
         """The arguments with `as_of` as a filter, the recency, and how many undated documents are hidden."""

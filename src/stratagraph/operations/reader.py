@@ -24,6 +24,7 @@ from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, get_method, get_way
 from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratagraph.methods.drift import DRIFT
+from stratagraph.methods.groups import STATEMENT_BORDERS, STATEMENT_VECTORS
 from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked_graph
 from stratagraph.operations.hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
 from stratagraph.search.dates import Dates, newest, weighed
@@ -34,6 +35,7 @@ from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import Item
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import WALK, Allowed, Question, Sources, Where
 from stratagraph.types.records import Chunk, Metadata, json_native
 from stratagraph.types.results import Hit
@@ -126,6 +128,10 @@ class Answering(ABC):
             else:
                 ranking = self._weighed(self._searcher(question.method).nodes(question), question)
             return self._hits.all_of(reader.read(ranking))
+
+    @abstractmethod
+    def statements(self, method: str, hits: Sequence[Hit]) -> dict[str, Vectors]:
+        """The vectors of the statements of those hits that are nodes which a model wrote, by their ids."""
 
     def theme(self, question: Question) -> str | None:
         """What is searched for if a question, which needs no vector, is about a theme; else None."""
@@ -376,6 +382,17 @@ class Reader(Answering):
 
     def _item_reader(self, question: Question) -> SnapshotItems:
         return SnapshotItems(self.snapshot, self._excerpts, question)
+
+    def statements(self, method: str, hits: Sequence[Hit]) -> dict[str, Vectors]:
+        """See `Answering.statements`."""
+        part = self.snapshot.part(method)
+        indptr, vectors = (part.arrays[name] for name in (STATEMENT_BORDERS, STATEMENT_VECTORS))
+        rows = part.rows([hit.id for hit in hits if hit.kind not in ("chunk", "unit", "entity", "relation")])
+        return {
+            identity: np.asarray(vectors[indptr[row] : indptr[row + 1]], np.float32)
+            for identity, row in rows.items()
+            if indptr[row] < indptr[row + 1]
+        }
 
     def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:
         """See `Answering.name_counts`."""

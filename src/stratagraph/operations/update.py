@@ -236,7 +236,7 @@ class _Update:
             builder = GroupBuilder(
                 self._staging, self._graph, self._gate, config, previous, divides_anew=regroup
             )
-            built = await get_method(name).build(builder)
+            built = await builder.with_statements(await get_method(name).build(builder))
         await self._put(name, built)
 
     def _take_in(self) -> Intake:

@@ -1,4 +1,4 @@
-"""Statements of retrieved texts that fit a budget of tokens, chosen by the words of the question.
+"""Statements of retrieved texts that fit a budget of tokens, chosen by words, of a theme's by vectors.
 
 All texts stay whole if they fit. Otherwise their statements (`text.statements`) compete, and those chosen
 stand under the title of their text, in reading order. Several short sentences of a line, as in a chat, count
@@ -9,6 +9,11 @@ as one. A statement scores by
 - being the first sentence of its text, which mostly says what the text is about;
 - the similarity of its text to the question, where that is known, less a charge for the text's rank.
 
+For a theme, whose words say little, statements are chosen by maximal marginal relevance of their stored
+vectors (Carbonell and Goldstein 1998): `MMR` of the similarity to the question, or to the most similar of the
+queries of an overview, less the rest of the similarity to the most similar chosen statement. A statement
+without a vector is as similar to the question as its text, and to what is chosen as words of it stand there.
+
 In excerpts for readers, the record of a text that has most of the question's words stands before its other
 statements. Nothing is embedded.
 """
@@ -18,7 +23,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import log
@@ -41,6 +46,9 @@ is left out (`cookbook/benchmarks/packing.py`); without 2WikiMultiHopQA a lower 
 SIMILAR = 0.4
 RANK = 0.7
 """Charge of the twentieth text; one of rank r has log(r) / log(20) of it."""
+MMR = 0.7
+SHORTLIST = 0.25
+"""Statements that are considered for each token of the budget, the most similar to the question."""
 SHORT = 80
 """Characters; a shorter sentence is one statement with the next one of its line.
 
@@ -61,6 +69,9 @@ _ENDINGS = re.compile(r"(?<=\w{4})(?:ing|ed|es|s)$")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
+
+
+Vectors = NDArray[np.float32]
 
 
 class Piece(NamedTuple):
@@ -146,6 +157,28 @@ class _Text:
         return self.shown(range(len(self.statements)))
 
 
+def divided(text: str) -> list[str]:
+    """The statements of a text between which packing chooses, each with the lines that it needs above it."""
+    text = text.strip()
+    return [each.shown(text) for each in _Text.of(Piece(0, text), None).statements]
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """By what statements are chosen for a theme.
+
+    Parameters
+    ----------
+    aims
+        Unit vectors of the question and of the queries of an overview, shape (aims, dimension).
+    statements
+        For ids of hits, the vectors of the statements of their texts (`divided`), shape (n, dimension).
+    """
+
+    aims: Vectors
+    statements: Mapping[str, Vectors]
+
+
 def _with_short_ones(text: str, found: Iterable[Statement]) -> list[Statement]:
     """Statements in which a short sentence is one with the next one of its line."""
     joined: list[Statement] = []
@@ -169,6 +202,7 @@ def pack(
     count_tokens: CountTokens,
     similarities: Sequence[float],
     heads: Sequence[str] | None = None,
+    theme: tuple[Vectors, Sequence[Vectors | None]] | None = None,
 ) -> list[Piece]:
     """What to show of texts, best first, so that `joined` has at most `max_tokens`.
 
@@ -179,6 +213,9 @@ def pack(
     heads
         For excerpts: the lines above the texts, each before the text's own title. The record of a text that
         has most of the question's words then stands before its other statements.
+    theme
+        `Theme.aims`, and for each text the vectors of its first statements where they are known. Without it,
+        statements are chosen by words.
 
     Returns
     -------
@@ -192,29 +229,44 @@ def pack(
     if not whole or (heads is None and _fit(whole, max_tokens, count_tokens)):
         return whole
     read = [_Text.of(piece, None if heads is None else heads[piece.place]) for piece in whole]
-    rows = [(at, each) for at, own in enumerate(read) for each in own.statements]
-    said = [each.shown(read[at].text) for at, each in rows]
+    rows = [(at, order) for at, own in enumerate(read) for order in range(len(own.statements))]
+    every = heads is not None and _fit([each.entire for each in read], max_tokens, count_tokens)
+    measured = None
+    if theme is not None and not every:
+        vectors, known, similar = _measured(read, rows, similarities, *theme)
+        most = max(1, round(SHORTLIST * max_tokens))
+        likely = np.sort(np.argsort(-similar, kind="stable")[:most])
+        likely = np.union1d(likely, np.arange(len(read[0].statements)))  # one of the first text leads
+        rows = [rows[row] for row in likely.tolist()]
+        measured = vectors[likely], known[likely], similar[likely]
+    said = [read[at].statements[order].shown(read[at].text) for at, order in rows]
     written = [_WORD.findall(text) for text in said]
     weights = _words_in(question, said, written)
-    if heads is not None and _fit([each.entire for each in read], max_tokens, count_tokens):
+    if every:
         chosen = list(range(len(rows)))
     else:
-        scores = [
-            SIMILAR * similarities[each.place] - RANK * log(rank) / log(20)
-            for rank, each in enumerate(read, 1)
-        ]
-        chosen = _chosen(question, read, rows, written, weights, scores, max_tokens, count_tokens)
-    firsts = np.cumsum([0, *(len(each.statements) for each in read)]).tolist()
+        choice = _Choice(read, rows, written, count_tokens)
+        scores: _ByWords | _ByVectors
+        if measured is not None:
+            scores = _ByVectors(written, *measured)
+        else:
+            ranked = [
+                SIMILAR * similarities[each.place] - RANK * log(rank) / log(20)
+                for rank, each in enumerate(read, 1)
+            ]
+            scores = _ByWords(question, read, written, weights, choice, ranked)
+        chosen = choice.within(max_tokens, scores)
     asked = weights.sum(axis=1).tolist()
     while True:
         orders = defaultdict[int, list[int]](list)
         for row in sorted(chosen):
             orders[rows[row][0]].append(row)
-        for own in orders.values() if heads is not None else ():
-            best = max(own, key=lambda row: (rows[row][1].record and asked[row], -row))
-            if rows[best][1].record and asked[best]:
-                own.insert(0, own.pop(own.index(best)))
-        pieces = [read[at].shown([row - firsts[at] for row in own]) for at, own in orders.items()]
+        for at, own in orders.items() if heads is not None else ():
+            record = [read[at].statements[rows[row][1]].record for row in own]
+            best = max(range(len(own)), key=lambda place: (record[place] and asked[own[place]], -own[place]))
+            if record[best] and asked[own[best]]:
+                own.insert(0, own.pop(best))
+        pieces = [read[at].shown([rows[row][1] for row in own]) for at, own in orders.items()]
         if not chosen or count_tokens(joined(pieces)) <= max_tokens:
             return pieces
         chosen.pop()
@@ -236,68 +288,138 @@ def beginning(question: str, text: str, max_tokens: int, count_tokens: CountToke
     return whole_fields(best, max_tokens, count_tokens)
 
 
-def _chosen(
-    question: str,
-    texts: Sequence[_Text],
-    rows: Sequence[tuple[int, Statement]],
-    written: Sequence[Sequence[str]],
-    weights: NDArray[np.float64],
-    scores: Sequence[float],
-    budget: int,
-    count_tokens: CountTokens,
-) -> list[int]:
-    """Rows of statements that fit a budget, best first; one of the first text leads.
+class _Choice:
+    """Which statements fit a budget, with the lines above them. `rows` are places of texts and statements."""
 
-    Parameters
-    ----------
-    rows
-        Each statement with the number of its text.
-    written, weights
-        The words of the statements, and the weights of the question's words in each.
-    scores
-        Of the texts.
-    """
-    at = np.array([place for place, _ in rows], np.int64)
-    plain = np.array([scores[place] for place, _ in rows])
-    costs = np.array([count_tokens(texts[at].text[each.start : each.end]) + 1 for at, each in rows], np.int64)
-    above = defaultdict[tuple[int, tuple[str, ...]], list[int]](list)  # the rows that need these lines
-    for row, (place, each) in enumerate(rows):
-        above[place, ()].append(row)
-        if each.heads:
-            above[place, each.heads].append(row)
-    extra = {
-        (place, heads): count_tokens("\n".join(heads) or str(Piece(texts[place].place, texts[place].head)))
-        + 2
-        for place, heads in above
-    }
-    for key, own in above.items():
-        costs[own] += extra[key]
-        if not (key[1] or rows[own[0]][1].record):
-            plain[own[0]] += FIRST
-    costs[_repeats([texts[at].text[each.start : each.end] for at, each in rows], written)] = _NEVER
-    names, shared = _names_in(question, written, [_WORD.findall(each.head) for each in texts], at)
-    links, unsaid = np.zeros(len(at)), np.ones(weights.shape[1])
-    followed: set[str] = set()
-    chosen: list[int] = []
-    while True:
-        fits = costs <= budget
-        if not chosen:
-            fits &= at == 0
-        best = int(np.argmax(np.where(fits, plain + weights @ unsaid + links, -np.inf)))
-        if not fits[best]:
-            return chosen
-        chosen.append(best)
-        budget -= int(costs[best])
-        costs[best] = _NEVER
-        place, each = rows[best]
-        for heads in {(), each.heads}:
-            costs[above.pop((place, heads), [])] -= extra[place, heads]
-        unsaid[weights[best] > 0] = 0.0
-        for name in names[best] - followed:
-            sharing, rarity = shared[name]
-            others = sharing[at[sharing] != place]
-            links[others] = np.maximum(links[others], LINK * rarity)
-            followed.add(name)
+    def __init__(
+        self,
+        texts: Sequence[_Text],
+        rows: Sequence[tuple[int, int]],
+        written: Sequence[Sequence[str]],
+        count_tokens: CountTokens,
+    ) -> None:
+        self.at = np.array([at for at, _ in rows], np.int64)
+        self.statements = [texts[at].statements[order] for at, order in rows]
+        places = zip(rows, self.statements, strict=True)
+        own = [texts[at].text[each.start : each.end] for (at, _), each in places]
+        self._costs = np.array([count_tokens(text) + 1 for text in own], np.int64)
+        self.above = defaultdict[tuple[int, tuple[str, ...]], list[int]](list)  # rows that need these lines
+        for row, ((at, _), each) in enumerate(zip(rows, self.statements, strict=True)):
+            self.above[at, ()].append(row)
+            if each.heads:
+                self.above[at, each.heads].append(row)
+        self._extra = {
+            (at, heads): count_tokens("\n".join(heads) or str(Piece(texts[at].place, texts[at].head))) + 2
+            for at, heads in self.above
+        }
+        for key, needing in self.above.items():
+            self._costs[needing] += self._extra[key]
+        self._costs[_repeats(own, written)] = _NEVER
+
+    def within(self, budget: int, scores: _ByWords | _ByVectors) -> list[int]:
+        """Rows of statements that fit a budget, best first; one of the first text leads."""
+        costs, above, chosen = self._costs, dict(self.above), list[int]()
+        while True:
+            fits = costs <= budget
+            if not chosen:
+                fits &= self.at == 0
+            best = int(np.argmax(np.where(fits, scores.now, -np.inf)))
+            if not fits[best]:
+                return chosen
+            chosen.append(best)
+            budget -= int(costs[best])
+            costs[best] = _NEVER
+            at, each = int(self.at[best]), self.statements[best]
+            for heads in {(), each.heads}:
+                costs[above.pop((at, heads), [])] -= self._extra[at, heads]
+            scores.take(best)
+
+
+class _ByWords:
+    """Scores of statements by the question's words, by links and by the scores of their texts."""
+
+    def __init__(
+        self,
+        question: str,
+        texts: Sequence[_Text],
+        written: Sequence[Sequence[str]],
+        weights: NDArray[np.float64],
+        choice: _Choice,
+        scores: Sequence[float],
+    ) -> None:
+        self._at, self._weights = choice.at, weights
+        self._plain = np.array(scores)[choice.at]
+        for (_, heads), own in choice.above.items():
+            if not (heads or choice.statements[own[0]].record):
+                self._plain[own[0]] += FIRST
+        titles = [_WORD.findall(each.head) for each in texts]
+        self._names, self._shared = _names_in(question, written, titles, choice.at)
+        self._links, self._unsaid = np.zeros(len(choice.at)), np.ones(weights.shape[1])
+        self._followed: set[str] = set()
+
+    @property
+    def now(self) -> NDArray[np.float64]:
+        """The score of each statement beside those that were taken."""
+        return np.asarray(self._plain + self._weights @ self._unsaid + self._links)
+
+    def take(self, row: int) -> None:
+        """Count a statement among those that were taken."""
+        self._unsaid[self._weights[row] > 0] = 0.0
+        for name in self._names[row] - self._followed:
+            sharing, rarity = self._shared[name]
+            others = sharing[self._at[sharing] != self._at[row]]
+            self._links[others] = np.maximum(self._links[others], LINK * rarity)
+            self._followed.add(name)
+
+
+class _ByVectors:
+    """Scores of statements by maximal marginal relevance; `known` tells which have vectors."""
+
+    def __init__(
+        self,
+        written: Sequence[Sequence[str]],
+        vectors: Vectors,
+        known: NDArray[np.bool_],
+        similar: NDArray[np.float64],
+    ) -> None:
+        self._vectors, self._known, self._similar = vectors, known, similar
+        self._repeated = np.zeros(len(written))
+        self._words = {row: {*map(str.lower, written[row])} for row in np.flatnonzero(~known).tolist()}
+        self._written, self._said = written, set[str]()
+
+    @property
+    def now(self) -> NDArray[np.float64]:
+        """The score of each statement beside those that were taken."""
+        return MMR * self._similar - (1 - MMR) * self._repeated
+
+    def take(self, row: int) -> None:
+        """Count a statement among those that were taken."""
+        if self._known[row]:
+            np.maximum(self._repeated, self._vectors @ self._vectors[row], out=self._repeated)
+        self._said.update(map(str.lower, self._written[row]))
+        for other, words in self._words.items():
+            self._repeated[other] = len(words & self._said) / max(len(words), 1)
+
+
+def _measured(
+    texts: Sequence[_Text],
+    rows: Sequence[tuple[int, int]],
+    similarities: Sequence[float],
+    aims: Vectors,
+    vectors: Sequence[Vectors | None],
+) -> tuple[Vectors, NDArray[np.bool_], NDArray[np.float64]]:
+    """The vectors of statements, which of them are known, and how similar each is to what is asked for."""
+    measured = np.zeros((len(rows), aims.shape[1]), np.float32)
+    similar = np.array([similarities[texts[at].place] for at, _ in rows], np.float64)
+    start = 0
+    for each in texts:
+        own = vectors[each.place]
+        if own is not None:
+            measured[start : start + min(len(own), len(each.statements))] = own[: len(each.statements)]
+        start += len(each.statements)
+    known: NDArray[np.bool_] = np.linalg.norm(measured, axis=1) > 0
+    similar[known] = (measured[known] @ aims.T).max(axis=1)
+    return measured, known, similar
 
 
 def _names_in(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stratagraph.text import CountTokens
-from stratagraph.text.packing import Piece, beginning, joined, pack
+from stratagraph.text.packing import Piece, Theme, beginning, joined, pack
 from stratagraph.text.sentences import clip, without_added
 from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Vectors
@@ -281,6 +281,9 @@ class Retrieval:
         Whether there was a filter.
     undated
         Documents that `as_of` hides because they have no date.
+    theme
+        By what a context is packed, if the question asks for a theme and hits have vectors of their
+        statements.
     """
 
     query: str
@@ -299,6 +302,7 @@ class Retrieval:
     words: int = 0
     filtered: bool = False
     undated: int = 0
+    theme: Theme | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.trace:
@@ -388,9 +392,12 @@ class Retrieval:
         similarities = [trace.get("similarity", mean) for trace in self.trace]
         pieces: list[Piece] = []
         left = max_tokens
-        groups: dict[str, list[int]] = {}  # of an overview: the hits of each of its queries
+        theme = None
+        groups: dict[str, list[int]] = {}  # of an overview by words: the hits of each of its queries
+        if self.theme is not None:
+            theme = self.theme.aims, [self.theme.statements.get(hit.id) for hit in self.hits]
+        overview = theme is None and self.guidance is not None and self.guidance.kind == "overview"
         for place, trace in enumerate(self.trace):
-            overview = self.guidance is not None and self.guidance.kind == "overview"
             query = trace.get("query", self.query) if overview else self.query
             groups.setdefault(query, []).append(place)
         for number, (query, places) in enumerate(groups.items()):
@@ -401,6 +408,7 @@ class Retrieval:
                 self.count_tokens,
                 [similarities[place] for place in places],
                 None if heads is None else [heads[place] for place in places],
+                theme,
             )
             own = [each._replace(place=places[each.place]) for each in packed]
             pieces += own

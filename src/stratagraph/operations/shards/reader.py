@@ -28,9 +28,10 @@ from stratagraph.search.walk import PassageWalk
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import cached_property
 from stratagraph.types.built import Item
-from stratagraph.types.protocols import Rows
+from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import WALK, Allowed, Where
 from stratagraph.types.records import Metadata
+from stratagraph.types.results import Hit
 
 
 class JoinedAllowed(Allowed):
@@ -83,6 +84,10 @@ class JoinedReader(Answering):
         return np.concatenate(
             [part._days(origin, method, each) for part, each in zip(self.parts, own, strict=True)]
         )
+
+    def statements(self, method: str, hits: Sequence[Hit]) -> dict[str, Vectors]:
+        """See `Answering.statements`."""
+        return {key: own for part in self.parts for key, own in part.statements(method, hits).items()}
 
     def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:
         """The sums over the shards of the most frequent names of each."""
