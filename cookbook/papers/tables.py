@@ -169,6 +169,8 @@ VARIANTS = Rows(
         f"{ARCHRAG}&build.clustering=custom:spectral",
         f"{ARCHRAG}&build.clustering=custom:spectral&build.augmentation=none",
         f"{ARCHRAG}&build.augmentation=none",
+        f"{ARCHRAG}&build.clustering=leidenalg",
+        f"{ARCHRAG}&build.neighbours=hnswlib",
         f"{ARCHRAG}&build.max_levels=1",
         f"{ARCHRAG}&levels=[0]",
         f"{ARCHRAG}&mode=direct",
