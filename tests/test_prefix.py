@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.importing import read_extraction
 from stratagraph.testing import FakeEmbedder
+from tests.store.support import traces_of
 
 SANK = "The ship sank off the cape in a storm."
 WRECKS = [
@@ -103,18 +103,16 @@ def test_other_vectors_keep_it(tmp_path: Path) -> None:
         assert hit.text == SANK
 
 
-def files(folder: Path) -> Iterator[bytes]:
-    return (path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
-def test_a_deletion_erases_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_change_erases_it(tmp_path: Path, replaced: bool) -> None:
     with build(tmp_path / "idx", Recording()) as index:
-        index.delete(["dunlin"])
-        assert index.chunks().keys() == {"heron", "letters"}
-        index.export(tmp_path / "all.jsonl", "jsonl")
+        assert traces_of(tmp_path / "idx", "title: Dunlin")
+        if replaced:
+            index.insert([sg.Chunk(SANK, "dunlin", prefix="title: Lapwing")])
+        else:
+            index.delete(["dunlin"])
+        assert not traces_of(tmp_path / "idx", "title: Dunlin")
         assert index.retrieve("Dunlin", k=1).unknown == ("dunlin",)
-    assert "Dunlin" not in (tmp_path / "all.jsonl").read_text()
-    assert not any(b"Dunlin" in content for content in files(tmp_path / "idx"))
 
 
 def test_an_export_brings_it_back(tmp_path: Path) -> None:
