@@ -32,7 +32,6 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=4, help="how many child processes the kill trial kills")
     parser.addoption(
         "--trials",
         type=int,

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import hashlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import stratagraph as sg
 from stratagraph.store import nodes, patches, pool
@@ -69,24 +72,70 @@ def secret() -> sg.Document:
     return sg.Document("secret", f"Anna Berg knows that {SECRET}. The Aurora does not.")
 
 
+CONFIG = {
+    "lshtree": {"min_cluster": 2, "max_cluster": 4, "min_level": 3}
+}  # so that a few documents have summaries
+
+
+class Noting:
+    """A model that answers with the digest of the prompt, and notes it in a file, also in children."""
+
+    name = "noting"
+    log: ClassVar[Path]
+
+    def complete(self, prompt: str) -> str:
+        """The answer to a prompt, always the same."""
+        digest = hashlib.sha256(prompt.encode()).hexdigest()[:24]
+        with self.log.open("a") as file:
+            file.write(f"{digest}\n")
+        return f"digest {digest} sums up some notes about the Aurora."
+
+    @classmethod
+    def asked(cls) -> list[str]:
+        """The prompts since the last time."""
+        noted = cls.log.read_text().split()
+        cls.log.write_text("")
+        return noted
+
+
+def answered(folder: Path) -> set[str]:
+    """The prompts whose answers a folder keeps; a copy is asked, so that nothing is repaired."""
+    with tempfile.TemporaryDirectory() as copy:
+        for file in folder.glob("calls.sqlite*"):
+            shutil.copy(file, copy)
+        with closing(sqlite3.connect(Path(copy) / "calls.sqlite")) as connection:
+            try:
+                found = connection.execute("SELECT answer FROM calls").fetchall()
+            except sqlite3.OperationalError:  # killed before the table was made
+                return set()
+    return {answer.split()[1] for (answer,) in found if answer.startswith("digest")}
+
+
 def build(path: Path) -> None:
     """The first build."""
-    made = sg.build_index(
-        [*documents(0, 5), secret()], "lshtree", path, embedder=FakeEmbedder(), progress=False
-    )
-    made.close()
+    given = [*documents(0, 5), secret()]
+    models = {"llm": Noting(), "embedder": FakeEmbedder()}
+    sg.build_index(given, "lshtree", path, **models, config=CONFIG, progress=False).close()
 
 
 def insert(path: Path) -> None:
     """Documents that come later."""
-    with sg.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, Noting(), FakeEmbedder()) as index:
         index.insert(documents(5, 7))
 
 
 def delete(path: Path) -> None:
     """The document that must leave no trace."""
-    with sg.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, Noting(), FakeEmbedder()) as index:
         index.delete(["secret"], missing_ok=True)
+
+
+def rebuild(path: Path) -> None:
+    """The same documents with other settings, in the place of an index."""
+    config = {**CONFIG, "chunking": {"size": 20, "overlap": 2}}
+    models = {"llm": Noting(), "embedder": FakeEmbedder()}
+    given = [*documents(0, 5), secret()]
+    sg.build_index(given, path=path, **models, config=config, rebuild=True, progress=False).close()
 
 
 def copy(path: Path) -> None:
@@ -107,6 +156,7 @@ OPERATIONS: dict[str, Callable[[Path], None]] = {
     "build": build,
     "insert": insert,
     "delete": delete,
+    "rebuild": rebuild,
     "copy": copy,
     "shards": shards,
 }
@@ -117,6 +167,8 @@ class Stages:
 
     def __init__(self, work: Path) -> None:
         self.work = work
+        Noting.log = work / "asked"
+        Noting.log.touch()
         self.before: dict[str, Path | None] = {"build": None, "shards": None}
         self.calls: dict[str, int] = {}
         self.right: dict[str, tuple[str | None, str]] = {}
@@ -124,7 +176,7 @@ class Stages:
         _remember(work / "built")
         shutil.copytree(work / "built", work / "grown")
         insert(work / "grown")
-        self.before |= {"insert": work / "built", "delete": work / "built", "copy": work / "built"}
+        self.before |= dict.fromkeys(("insert", "delete", "rebuild", "copy"), work / "built")
         for name in OPERATIONS:
             folder = self.fresh(name)
             old = seen(folder) if self.before[name] else None
@@ -185,7 +237,11 @@ class Stages:
                 yield "not the answers of the generation before or after"
             if name == "delete" and looked.value["answers"] == new and holders(folder):
                 yield f"a deleted text is left in {holders(folder)}"
+        kept, _ = answered(folder), Noting.asked()
         again = tried(lambda: OPERATIONS[name](folder))
+        repeated = Noting.asked()
+        if kept & set(repeated) or len(repeated) > len(set(repeated)):
+            yield f"doing it again asks {len(repeated)} prompts, {len(kept & set(repeated))} answered before"
         if again.end != "ok":
             yield f"doing it again: {again.end}: {again.message}"
             return

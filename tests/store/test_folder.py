@@ -261,3 +261,25 @@ def test_asking_when_the_interpreter_exits_is_an_error_of_ours() -> None:
     )
     assert "the interpreter is exiting" in ended.stdout
     assert ended.stderr == ""
+
+
+def test_a_temporary_index_does_not_outlast_a_killed_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "import os, sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "import stratagraph as sg\n"
+        "index = sg.build_index(['The secret of Skerry.'], embedder=sg.HashingEmbedder(), progress=False)\n"
+        "print(index.path, flush=True); os.abort()"
+    )
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with sg.build_index(["Kept."], embedder=sg.HashingEmbedder(), progress=False) as living:
+        command = [sys.executable, "-c", script, str(tmp_path)]
+        killed = subprocess.run(command, capture_output=True, text=True, check=False)
+        left = Path(killed.stdout.strip())
+        assert left.is_relative_to(tmp_path)
+        assert left.is_dir()
+        sg.build_index(["Next."], embedder=sg.HashingEmbedder(), progress=False).close()
+        assert not left.exists()
+        assert living.retrieve("Kept").hits
+    assert not list(tmp_path.iterdir())
