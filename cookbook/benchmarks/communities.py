@@ -16,16 +16,17 @@ import time
 from pathlib import Path
 
 import numpy as np
+from corpora import clusterings
 from sklearn.metrics import calinski_harabasz_score
 
 from stratagraph import HashingEmbedder
 from stratagraph.eval.embedding import shared_embedder
-from stratagraph.kernels.augment import augment
 from stratagraph.kernels.leiden import leiden, modularity
-from stratagraph.kernels.partition import cluster
+from stratagraph.methods.archrag.config import ArchRAGConfig
+from stratagraph.methods.archrag.levels import augmented, clustered
 
-AUGMENTATIONS = ("none", "knn", "codicil")
-CLUSTERINGS = ("leiden", "spectral", "scan", "node2vec")
+AUGMENTATIONS = ("none", "knn", "custom:codicil")
+CLUSTERINGS = ("leiden", "leidenalg", "custom:spectral", "custom:scan", "custom:node2vec")
 MAX_SIZE = 15
 
 
@@ -76,10 +77,12 @@ def compare(title: str, vectors: np.ndarray, ends: np.ndarray) -> None:
     for clustering in CLUSTERINGS:
         for augmentation in AUGMENTATIONS:
             start = time.process_time()
-            joined, similar = augment(vectors, ends, mode=augmentation)
-            labels = cluster(joined, similar, len(vectors), method=clustering, max_size=MAX_SIZE)
+            config = ArchRAGConfig(augmentation=augmentation, clustering=clustering, max_community=MAX_SIZE)
+            joined = augmented(vectors, ends, np.ones(len(ends)), config)
+            labels = clustered(vectors, *joined, config)
             seconds = time.process_time() - start
-            print(line(f"{clustering} + {augmentation}", vectors, ends, labels, seconds), flush=True)
+            name = f"{clustering} + {augmentation}".replace("custom:", "")
+            print(line(name, vectors, ends, labels, seconds), flush=True)
 
 
 def main() -> None:
@@ -90,6 +93,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="keeps the vectors from run to run")
     parser.add_argument("--small", action="store_true", help="hashed words instead of the local model")
     given = parser.parse_args()
+    clusterings.register()
     for folder in given.folders:
         if not any((folder / name).exists() for name in ("relationships.jsonl", "openie.jsonl")):
             parser.error(f"'{folder}' holds no graph: neither relationships.jsonl nor openie.jsonl is in it")

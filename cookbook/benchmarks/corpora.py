@@ -1,4 +1,4 @@
-"""What benchmarks share with the papers' programs: corpora in all layouts, and RAPTOR's clusters."""
+"""What benchmarks share with the papers' programs: corpora in all layouts, clusterings, RAPTOR's clusters."""
 
 import sys
 from pathlib import Path
@@ -8,4 +8,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from papers.layouts import read
 from papers.raptor import SHARED, clusters, halves
 
-__all__ = ["SHARED", "clusters", "halves", "read"]
+from papers import clusterings
+
+__all__ = ["SHARED", "clusterings", "clusters", "halves", "read"]

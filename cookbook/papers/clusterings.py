@@ -15,7 +15,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from stratagraph import register_augmentation, register_clustering
-from stratagraph.kernels.edges import Edges, common_neighbours, number, parts
+from stratagraph.kernels.edges import Edges, number, parts
 from stratagraph.kernels.knn import knn_graph
 
 CONTENT_NEIGHBOURS = 50
@@ -70,6 +70,17 @@ def codicil(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> tuple
     best = np.zeros(len(edges), bool)
     best[edge[order[rank < np.ceil(np.sqrt(degrees[owner[order]]))]]] = True
     return edges.pairs()[best], np.maximum(cosines[best], FLOOR)
+
+
+def common_neighbours(edges: Edges) -> np.ndarray:
+    """The number of nodes adjacent to both ends of each edge, shape (edges,)."""
+    linked = edges.matrix()
+    linked.data[:] = 1
+    common = np.zeros(len(edges), np.int64)
+    for block in np.array_split(np.arange(len(edges)), 1 + len(edges) // 100_000):
+        shared = linked[edges.low[block]].multiply(linked[edges.high[block]])
+        common[block] = np.asarray(shared.sum(axis=1)).ravel()
+    return common
 
 
 def _standardised(values: np.ndarray, owner: np.ndarray, degrees: np.ndarray) -> np.ndarray:

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 
 from stratagraph.kernels.augment import augment, average_degree
-from stratagraph.kernels.edges import Edges, common_neighbours
+from stratagraph.kernels.edges import Edges
 
 NONE = np.zeros((0, 2), dtype=np.int64)
 
@@ -51,47 +50,15 @@ class TestKnn:
         added = found[found[:, 0] // 10 == found[:, 1] // 10]
         assert len(added) > 3000
 
-
-class TestCodicil:
-    def test_agrees_with_the_rule_by_brute_force(self):
-        vectors, ends = unit(5, 60, 5), random_graph(60, 150)
-        cosines = vectors @ vectors.T
-        graph = nx.Graph(ends.tolist())
-        graph.add_nodes_from(range(60))
-        for node in range(60):
-            others = np.argsort(-cosines[node])
-            graph.add_edges_from((node, int(other)) for other in others[others != node][:6])
-        around = {node: {node, *graph[node]} for node in graph}
-        kept = set()
-        for node in graph:
-            near = sorted(graph[node])
-            content = np.maximum(cosines[node, near], 1e-3)
-            jaccard = np.array([len(around[node] & around[b]) / len(around[node] | around[b]) for b in near])
-            score = sum((each - each.mean()) / (each.std() or 1) for each in (content, jaccard))
-            for best in np.argsort(-score)[: int(np.ceil(np.sqrt(len(near))))]:
-                kept.add((min(node, near[best]), max(node, near[best])))
-        found, weights = augment(vectors, ends, mode="codicil", neighbours=6)
-        assert edge_set(found) == kept
-        assert weights == pytest.approx(np.maximum(cosines[found[:, 0], found[:, 1]], 1e-3), abs=1e-5)
-
-
-class TestEveryMode:
-    def test_none_leaves_the_graph_as_it_is(self):
-        found, weights = augment(unit(0, 3, 2), np.array([[2, 0], [0, 2]]), np.array([1.0, 2.0]), mode="none")
-        assert found.tolist() == [[0, 2]]
-        assert weights.tolist() == [3.0]
-
-    @pytest.mark.parametrize("mode", ["knn", "codicil", "none"])
     @pytest.mark.parametrize("count", [0, 1, 2, 3])
-    def test_few_nodes(self, mode, count):
-        found, weights = augment(np.ones((count, 4)), NONE, mode=mode, neighbours=2)
-        assert len(found) == len(weights) == (0 if mode == "none" else count * (count - 1) // 2)
+    def test_few_nodes(self, count):
+        found, weights = augment(np.ones((count, 4)), NONE, neighbours=2)
+        assert len(found) == len(weights) == count * (count - 1) // 2
 
-    @pytest.mark.parametrize("mode", ["knn", "codicil"])
-    def test_zero_vectors_gain_no_edge(self, mode):
+    def test_zero_vectors_gain_no_edge(self):
         vectors = np.ones((30, 4))
         vectors[:5] = 0
-        found, _ = augment(vectors, np.array([[0, 1], [10, 11]]), mode=mode)
+        found, _ = augment(vectors, np.array([[0, 1], [10, 11]]))
         assert edge_set(found[(found < 5).any(axis=1)]) <= {(0, 1)}
         assert len(found) > 10
 
@@ -105,11 +72,3 @@ class TestEveryMode:
 def test_average_degree_counts_nodes_with_edges():
     assert average_degree(Edges.of(np.array([[0, i] for i in range(1, 5)]), None, 100)) == 2
     assert average_degree(Edges.of(np.array([[a, b] for a in range(8) for b in range(a)]), None, 100)) == 7
-
-
-def test_common_neighbours_agree_with_networkx():
-    graph = nx.barabasi_albert_graph(300, 4, seed=1)
-    graph.add_edges_from((0, node) for node in range(1, 300))
-    edges = Edges.of(np.array(graph.edges()), None, 300)
-    expected = [len(list(nx.common_neighbors(graph, a, b))) for a, b in edges.pairs().tolist()]
-    assert common_neighbours(edges).tolist() == expected

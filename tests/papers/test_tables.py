@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 pytest.importorskip("openai")
@@ -315,14 +316,51 @@ def test_metrics_of_wording_are_those_of_the_papers() -> None:
     assert [found[name] for name in ("strrec", "strem", "strhit")] == [(0.5, 1, 0), (0, 1, 0), (1, 1, 0)]
 
 
-@pytest.mark.parametrize("clustering", ["spectral", "scan", "node2vec"])
-@pytest.mark.parametrize("augmentation", ["none", "custom:codicil"])
-def test_the_grid_finds_planted_communities(clustering: str, augmentation: str) -> None:
+@pytest.mark.parametrize("name", ["spectral", "scan", "node2vec"])
+def test_clusterings_find_planted_communities_and_any_graph_is_divided(name: str) -> None:
+    rng, groups = np.random.default_rng(1), np.repeat(np.arange(20), 10)
+    linked = rng.random((200, 200)) < np.where(groups[:, None] == groups, 0.8, 0.01)
+    ends = np.argwhere(np.triu(linked, 1))
+    labels = getattr(clusterings, name)(np.zeros((200, 1)), ends, np.ones(len(ends)), 15)
+    adjusted_rand_score = pytest.importorskip("sklearn.metrics").adjusted_rand_score
+    assert adjusted_rand_score(groups, labels) > 0.85
+    star = np.column_stack([np.zeros(40, np.int64), np.arange(1, 41)])
+    for ends, nodes in ((star, 41), (star[:0], 20), (star[:2], 3)):
+        labels = getattr(clusterings, name)(np.zeros((nodes, 1)), ends, np.ones(len(ends)), 15)
+        assert labels.shape == (nodes,)
+        assert labels.min() >= 0
+
+
+def test_codicil_agrees_with_the_rule_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusterings, "CONTENT_NEIGHBOURS", 6)
+    rng = np.random.default_rng(5)
+    vectors = rng.standard_normal((60, 5))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines, ends = unit @ unit.T, rng.integers(0, 60, (150, 2))
+    around = {node: {node} for node in range(60)}
+    nearest = [(a, b) for a in range(60) for b in np.argsort(-cosines[a])[:7].tolist()]
+    for a, b in [*ends.tolist(), *nearest]:
+        around[a].add(b)
+        around[b].add(a)
+    kept = set()
+    for node, own in around.items():
+        near = sorted(own - {node})
+        jaccard = np.array([len(own & around[b]) / len(own | around[b]) for b in near])
+        content = np.maximum(cosines[node, near], 1e-3)
+        score = sum((each - each.mean()) / (each.std() or 1) for each in (content, jaccard))
+        best = np.argsort(-score)[: int(np.ceil(np.sqrt(len(near))))]
+        kept |= {(min(node, near[at]), max(node, near[at])) for at in best}
+    found, weights = clusterings.codicil(vectors, ends, np.ones(len(ends)))
+    assert {tuple(row) for row in found.tolist()} == kept
+    assert weights == pytest.approx(np.maximum(cosines[found[:, 0], found[:, 1]], 1e-3), abs=1e-5)
+
+
+def test_the_grid_is_a_choice_of_the_method() -> None:
     clusterings.register()
     texts = [f"{name} {n} knows {name} {n + 1} and {name} {n + 2}." for name in PLACES[:4] for n in range(6)]
-    config = {
-        "archrag": {"clustering": f"custom:{clustering}", "augmentation": augmentation, "max_community": 8}
-    }
-    with sg.build_index(texts, "archrag", embedder=FakeEmbedder(32), config=config, progress=False) as index:
-        levels = [node for node in index.nodes("archrag") if node.kind == "community"]
-    assert levels
+    config = {"clustering": "custom:scan", "augmentation": "custom:codicil", "max_community": 8}
+    settings: Any = {"embedder": FakeEmbedder(32), "config": {"archrag": config}, "progress": False}
+    with sg.build_index(texts, "archrag", **settings) as index:
+        sizes = [len(node.members) for node in index.nodes("archrag") if node.level == 1]
+    assert sizes
+    assert max(sizes) <= 8

@@ -62,7 +62,7 @@ class RowName:
         """Split a name. Without a view it has `view`, or `nodes` with `own_prompt`.
 
         Values of options are JSON or text: `archrag?levels=[0,1]&mode=direct`. Those named `build.*` are
-        settings of the build: `archrag?build.clustering=spectral`.
+        settings of the build: `archrag?build.max_levels=1`.
 
         Raises
         ------

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.edges import Edges, Labels, Weights, common_neighbours
+from stratagraph.kernels.edges import Edges, Labels, Weights
 from stratagraph.kernels.float16 import pair_products
 from stratagraph.kernels.knn import NearestOthers, nearest_of, nearest_others
 from stratagraph.kernels.ranges import among
 
-Augmentation = Literal["knn", "codicil", "none"]
 Matrix = NDArray[np.float32]
-
-CONTENT_NEIGHBOURS = 50
-"""Content edges that CODICIL offers each node, as its authors do."""
 
 FLOOR = 1e-3
 """The least weight of an edge."""
@@ -29,7 +24,6 @@ def augment(
     ends: NDArray[np.integer],
     weights: NDArray[np.floating] | None = None,
     *,
-    mode: Augmentation = "knn",
     neighbours: int | None = None,
     quantile: float = 0.8,
     seed: int = 0,
@@ -39,16 +33,8 @@ def augment(
 ) -> tuple[Labels, Weights]:
     """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
 
-    knn
-        Edges to the K nearest others whose cosine reaches a threshold, and to all K where a node has no edge
-        of its own (ERRATA A2). Weights are cosines, at least `FLOOR` (ERRATA A1).
-    codicil
-        Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by the
-        mean of two similarities, each standardised over its edges: the cosine, and the Jaccard coefficient of
-        the ends' neighbourhoods, themselves included. An edge stays if it is among the best
-        ceil(sqrt(degree)) of either end (Ruan, Fuhry and Parthasarathy, 2013). Weights as for knn.
-    none
-        The edges with their own weights.
+    Edges are added to the K nearest others whose cosine reaches a threshold, and to all K where a node has no
+    edge of its own (ERRATA A2). Weights are cosines, at least `FLOOR` (ERRATA A1).
 
     Parameters
     ----------
@@ -56,13 +42,13 @@ def augment(
         Attributes of the nodes, shape (nodes, dimension), of any length. A vector of zeros gets no edges, and
         those it has weigh `FLOOR`.
     ends, weights
-        The edges as for `leiden`. The weights count in mode none alone.
+        The edges as for `leiden`. Of weights only counts whether they are above 0.
     neighbours
-        K. None: in mode knn the average degree of the nodes that have edges, at least 1; in mode codicil 50.
+        K; None takes the average degree of the nodes that have edges, at least 1.
     quantile
         The threshold is this quantile of the cosines over the given edges; without edges there is none.
     previous
-        In mode knn the edges that were added before; only its nodes are given new ones.
+        The edges that were added before; only its nodes are given new ones.
     search
         Finds the nearest others; None takes C-HNSW.
 
@@ -76,24 +62,20 @@ def augment(
         If a vector is not finite, naming its row; if the edges are not valid.
     """
     attributes = _Attributes.of(vectors)
-    nearest = partial(_nearest, attributes, search=search, seed=seed, threads=threads)
     edges = Edges.of(ends, weights, len(vectors))
-    if mode == "none":
-        return edges.pairs(), edges.weights
     own = attributes.cosines(edges)
     weighted = Edges(edges.low, edges.high, np.maximum(own, FLOOR), edges.nodes)
-    if mode == "codicil":
-        offered = nearest(neighbours or CONTENT_NEIGHBOURS)
-        joined = _sample(_join(weighted, offered, attributes, -1.0))
+    k = neighbours or average_degree(edges)
+    if previous is None:
+        offered = _nearest(attributes, k, search=search, seed=seed, threads=threads)
     else:
-        k = neighbours or average_degree(edges)
-        offered = nearest(k) if previous is None else _continued(attributes, edges, k, previous)
-        attributed = attributes.lengths > 0
-        between = own[attributed[edges.low] & attributed[edges.high]]
-        alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
-        weighted = _join(weighted, offered[alone], attributes, -1.0)
-        threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
-        joined = _join(weighted, offered[~alone], attributes, threshold)
+        offered = _continued(attributes, edges, k, previous)
+    attributed = attributes.lengths > 0
+    between = own[attributed[edges.low] & attributed[edges.high]]
+    alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
+    weighted = _join(weighted, offered[alone], attributes, -1.0)
+    threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
+    joined = _join(weighted, offered[~alone], attributes, threshold)
     return joined.pairs(), joined.weights
 
 
@@ -182,26 +164,3 @@ def _join(edges: Edges, pairs: Labels, attributes: _Attributes, threshold: float
     new &= ~among(*(each.low * each.nodes + each.high for each in (offered, edges)))
     ends = np.concatenate([edges.pairs(), offered.pairs()[new]])
     return Edges.of(ends, np.concatenate([edges.weights, np.maximum(similar[new], FLOOR)]), edges.nodes)
-
-
-def _sample(edges: Edges) -> Edges:
-    """CODICIL's local sampling: edges that either end ranks among its best ceil(sqrt(degree))."""
-    degrees = edges.degrees()
-    # Neighbourhoods contain the node itself, so both ends are common to both.
-    common = common_neighbours(edges) + 2
-    topology = common / (degrees[edges.low] + degrees[edges.high] + 2 - common)
-    owner, edge = np.concatenate([edges.low, edges.high]), np.tile(np.arange(len(edges)), 2)
-    score = _standardised(edges.weights[edge], owner, degrees) + _standardised(topology[edge], owner, degrees)
-    order = np.lexsort((edge, -score, owner))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-    best = np.zeros(len(edges), dtype=bool)
-    best[edge[order[rank < np.ceil(np.sqrt(degrees[owner[order]]))]]] = True
-    return edges.where(best)
-
-
-def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:
-    """Values standardised over those of their owner; 0 where all are equal."""
-    counts = np.maximum(degrees, 1)
-    centred = values - (np.bincount(owner, values, len(degrees)) / counts)[owner]
-    deviation = np.sqrt(np.bincount(owner, centred**2, len(degrees)) / counts)[owner]
-    return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > _ROUNDING)

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from stratagraph.kernels.ranges import order, ranges
+from stratagraph.kernels.ranges import order
 
 _DENSE = 4
 """Labels up to so many times the nodes are numbered by a table, others by sorting."""
-_BLOCK = 4_000_000  # neighbours that are looked up at a time
 
 Labels = NDArray[np.int64]
 Weights = NDArray[np.float64]
@@ -163,25 +162,3 @@ def within_each(outer: Labels, inner: Labels) -> Labels:
     if not len(outer):
         return np.zeros(0, dtype=np.int64)
     return number(outer.astype(np.int64) * (int(inner.max()) + 1) + inner)
-
-
-def common_neighbours(edges: Edges) -> Labels:
-    """The number of nodes adjacent to both ends of each edge, shape (edges,).
-
-    Of each edge the neighbours of the end that has fewer are looked up among those of the other.
-    """
-    matrix, degrees, nodes = edges.matrix(), edges.degrees(), edges.nodes
-    matrix.sort_indices()
-    keys = np.repeat(np.arange(nodes), degrees) * nodes + matrix.indices
-    swap = degrees[edges.low] > degrees[edges.high]
-    few, many = np.where(swap, edges.high, edges.low), np.where(swap, edges.low, edges.high)
-    common = np.zeros(len(edges), dtype=np.int64)
-    cuts = np.flatnonzero(np.diff(np.cumsum(degrees[few]) // _BLOCK, prepend=0))
-    for block in np.split(np.arange(len(edges)), cuts):
-        counts = degrees[few[block]]
-        owner = np.repeat(np.arange(len(block)), counts)
-        near = matrix.indices[ranges(matrix.indptr[few[block]], counts)]
-        wanted = many[block][owner] * nodes + near
-        is_edge = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted
-        common[block] = np.bincount(owner[is_edge], minlength=len(block))
-    return common

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels import augment as augmenting
-from stratagraph.kernels.partition import Method
 from stratagraph.methods.choices import Choices
 from stratagraph.types.protocols import Rows, Vectors
 
@@ -19,8 +16,8 @@ Augmentation = Callable[[Vectors, Rows, Weights], tuple[Rows, Weights]]
 Clustering = Callable[[Vectors, Rows, Weights, int], NDArray[np.integer]]
 """Vectors (n, d), ends (m, 2), weights (m,) and the bound on sizes to a label for each node, shape (n,)."""
 
-AUGMENTATIONS = Choices("augmentation", get_args(augmenting.Augmentation))
-CLUSTERINGS = Choices("clustering", (*get_args(Method), "leidenalg"))
+AUGMENTATIONS = Choices("augmentation", ("knn", "none"))
+CLUSTERINGS = Choices("clustering", ("leiden", "leidenalg"))
 
 
 def register_augmentation(name: str, function: Augmentation) -> str:

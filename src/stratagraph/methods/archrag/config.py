@@ -25,11 +25,11 @@ class ArchRAGConfig:
     Parameters
     ----------
     augmentation
-        `knn`, `codicil` or `none`, or `custom:<name>` of one that was registered with
+        `knn` or `none`, or `custom:<name>` of one that was registered with
         `stratagraph.register_augmentation`.
     clustering
-        `leiden`, `leidenalg`, `spectral`, `scan` or `node2vec`, or `custom:<name>` of one that was registered
-        with `stratagraph.register_clustering`.
+        `leiden` or `leidenalg`, or `custom:<name>` of one that was registered with
+        `stratagraph.register_clustering`.
     quality
         What `leidenalg` maximises: `modularity` (also None), `CPM`, `RBER`, `significance` or `surprise`.
     neighbours

@@ -19,6 +19,7 @@ from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.marks import Marks, combined, label_sums, mixed
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.augment import PreviousEdges, added, augment
+from stratagraph.kernels.edges import Edges
 from stratagraph.kernels.leiden import leiden
 from stratagraph.kernels.leidenalg import communities
 from stratagraph.kernels.partition import cluster, community_graph
@@ -206,11 +207,13 @@ def augmented(
     if function is not None:
         new_ends, weighed = function(np.asarray(vectors), ends, weights)
         return np.asarray(new_ends, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
+    if config.augmentation == "none":
+        edges = Edges.of(ends, weights, len(vectors))
+        return edges.pairs(), edges.weights
     return augment(
         vectors,
         ends,
         weights,
-        mode=config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
         neighbours=config.added_neighbours,
         quantile=config.quantile,
         seed=config.seed,
@@ -222,11 +225,11 @@ def augmented(
 
 def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGConfig) -> Labels:
     """A community for each node, none larger than the bound (line 6)."""
-    method: Any = config.clustering
-    if method == "leidenalg":
+    method: Any = None
+    if config.clustering == "leidenalg":
         quality = config.quality or "modularity"
         method = partial(communities, quality=quality, resolution=config.resolution, seed=config.seed)
-    elif (function := CLUSTERINGS.custom(method)) is not None:
+    elif (function := CLUSTERINGS.custom(config.clustering)) is not None:
 
         def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
             labels: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
