@@ -158,7 +158,8 @@ class IndexRanker(Ranker):
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """The method's answer by its own prompts, and its usage; `AnswerFailed` if it would be extractive."""
-        answer = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self.row.search)
+        search = {"guided": False, **self.row.search}  # an answer's own default is guided
+        answer = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **search)
         if answer.extractive and answer.retrieval.hits:
             fault = "the model could not answer, and excerpts of the sources would stand for it"
             raise AnswerFailed(fault, answer.usage)
