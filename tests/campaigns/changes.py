@@ -1,0 +1,243 @@
+"""Changes under strain: cancelled at a random await, in forked processes, and leaving no trace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import random
+import threading
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import stratagraph as sg
+from stratagraph.errors import Locked
+from stratagraph.store.folder import IndexFolder
+from stratagraph.testing import FakeEmbedder
+from stratagraph.text.tokens import choose
+from tests.campaigns.trials import Tally, answers, documents, fresh, record, tried, turns
+from tests.store.support import everything_in
+
+EACH = 10  # cancellations of one index object
+
+
+class Core:
+    """What users change an index by; here the core itself."""
+
+    def load(self, path: Path) -> Any:
+        return sg.open_index(path, embedder=FakeEmbedder())
+
+    def insert(self, opened: Any, document: sg.Document) -> Awaitable[Any]:
+        return opened.ainsert([document])
+
+    def delete(self, opened: Any, identity: str) -> Awaitable[Any]:
+        """Remove a document, if it is there."""
+        return opened.adelete([identity], missing_ok=True)
+
+
+class LangChain(Core):
+    """A retriever of LangChain."""
+
+    def load(self, path: Path) -> Any:
+        from langchain_stratagraph import TreeRetriever
+
+        return TreeRetriever.load(path, embedding=FakeEmbedder())
+
+    def insert(self, opened: Any, document: sg.Document) -> Awaitable[Any]:
+        from langchain_core.documents import Document
+
+        made = Document(page_content=document.text, id=document.id, metadata=dict(document.metadata))
+        return opened.aadd_documents([made])
+
+
+class LlamaIndex(Core):
+    """An index of LlamaIndex."""
+
+    def load(self, path: Path) -> Any:
+        from llama_index_stratagraph import LSHTreeIndex
+
+        return LSHTreeIndex.load(path, embed_model=FakeEmbedder())
+
+    def insert(self, opened: Any, document: sg.Document) -> Awaitable[Any]:
+        from llama_index.core import Document
+
+        made = Document(id_=document.id, text=document.text, metadata=dict(document.metadata))
+        return opened.ainsert(made)
+
+    def delete(self, opened: Any, identity: str) -> Awaitable[Any]:
+        return opened.adelete_ref_doc(identity)
+
+
+FRAMEWORKS = {"core": Core(), "LangChain": LangChain(), "LlamaIndex": LlamaIndex()}
+
+
+async def _cancelled(framework: Core, opened: Any, number: int, chance: random.Random) -> None:
+    """Begin an insert or a delete, and stop it."""
+    change = (
+        framework.insert(opened, documents(100 + number, 101 + number)[0])
+        if chance.random() < 0.7
+        else framework.delete(opened, f"note-{100 + number - 1:03}")
+    )
+    with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+        if chance.random() < 0.3:
+            await asyncio.wait_for(change, chance.random() * 0.1)
+            return
+        task = asyncio.ensure_future(change)
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.random() * chance.choice((0.002, 0.02, 0.2)))
+        else:
+            for _ in range(chance.randrange(40)):
+                await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+
+async def _series(framework: Core, path: Path, seed: int) -> dict[str, Any]:
+    """What went wrong in a series of cancellations, each followed by an insert."""
+    chance, locked, opened = random.Random(seed), 0, framework.load(path)
+    for number in range(EACH):
+        await _cancelled(framework, opened, number, chance)
+        try:
+            await framework.insert(opened, documents(50 + number, 51 + number)[0])
+        except Locked:
+            locked += 1
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
+        lost = {f"note-{50 + number:03}" for number in range(EACH)} - index.documents().keys()
+        return {"locked": locked, "lost": sorted(lost), "verify": index.verify()}
+
+
+def cancellations(work: Path, trials: int, seed: int = 6) -> None:
+    """Cancel updates; the next one must find the lock free, and the folder must be sound."""
+    choose()("one")  # reads the vocabulary of tokens
+    made = sg.build_index(documents(), "lshtree", work / "base", embedder=FakeEmbedder(), progress=False)
+    made.close()
+    for module in ("langchain_stratagraph", "llama_index_stratagraph", "llama_index.core"):
+        importlib.import_module(module)  # here, and not in each child
+    for number, name, row in turns("cancelled updates", list(FRAMEWORKS), max(1, trials // EACH)):
+        fresh(work / "base", work / "idx")
+
+        framework = FRAMEWORKS[name]
+        outcome = tried(lambda: asyncio.run(_series(framework, work / "idx", seed + number)))  # noqa: B023
+        record(row, outcome, f"series {number}", lambda value: any(value.values()) and value)
+        row.trials += EACH - 1
+
+
+class BlockingEmbedder:
+    """An embedder without asynchronous methods; takes a moment, so that a fork may come meanwhile."""
+
+    name = "blocking"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Vectors from the letters."""
+        time.sleep(0.002)
+        return [[text.count(letter) + 0.5 for letter in "aeioulnst"] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self.embed_documents([text])[0]
+
+
+def forks(work: Path, trials: int, seed: int = 7) -> None:
+    """Fork while others open and ask an index, some with filters; the child's answers must be right."""
+    rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
+    chance = random.Random(seed)
+    index, changed = (  # an open index follows what a child inserts: inserts go to one that nobody asks
+        sg.build_index(documents(), "lshtree", work / name, embedder=BlockingEmbedder(), progress=False)
+        for name in ("idx", "changed")
+    )
+    right, stop = answers(index), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            index.retrieve("Who steers the Aurora?", k=3)
+            index.retrieve("Who steers the Aurora?", k=3, fill=False, where=lambda metadata: True)
+
+    def open_and_ask() -> None:
+        while not stop.is_set():
+            with sg.open_index(work / "idx", embedder=BlockingEmbedder()) as own:
+                own.retrieve("Who steers the Aurora?", k=3)
+
+    threads = [threading.Thread(target=each) for each in (ask, ask, open_and_ask)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(trials):
+            kind = "insert" if number % 5 == 0 else "ask"
+            time.sleep(chance.random() * 0.02)
+            outcome = tried(lambda kind=kind: _ask_or_insert(index if kind == "ask" else changed, kind))
+            record(
+                rows[kind],
+                outcome,
+                f"trial {number}",
+                lambda value, kind=kind: kind == "ask" and value != right and "other answers",
+            )
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        index.close()
+        changed.close()
+
+
+def _ask_or_insert(index: sg.Index, kind: str) -> Any:
+    if kind == "ask":
+        index.retrieve("Who steers the Aurora?", k=3, fill=False, where=lambda metadata: True)
+        return answers(index)
+    return index.insert(documents(os.getpid() % 500, os.getpid() % 500 + 1)).documents
+
+
+def _secret(number: int, version: int) -> str:
+    return f"secret{number:03}x{version:04}"
+
+
+def traces(work: Path, trials: int, seed: int = 8) -> None:
+    """Change a folder at random, and look for every text that was deleted or replaced."""
+    row = Tally("deleted and replaced texts")
+    chance, path = random.Random(seed), work / "idx"
+    versions: dict[int, int] = {}
+    gone: set[str] = set()
+    sg.build_index(
+        [sg.Document("stays", "This note stays here.")],
+        "lshtree",
+        path,
+        embedder=FakeEmbedder(),
+        progress=False,
+    ).close()
+    for number in range(trials):
+        with sg.open_index(path, embedder=FakeEmbedder()) as index:
+            if versions and chance.random() < 0.4:
+                chosen = chance.sample(sorted(versions), min(len(versions), chance.choice((1, 2, 5))))
+                index.delete([f"doc-{each}" for each in chosen])
+                gone |= {_secret(each, versions.pop(each)) for each in chosen}
+            else:
+                chosen = chance.sample(range(40), chance.choice((1, 3, 8)))
+                gone |= {_secret(each, versions[each]) for each in chosen if each in versions}
+                versions |= {each: number for each in chosen}
+                index.insert([_document(each, number, chance) for each in chosen])
+        _remember(path, chance)
+        row.trials += 1
+        found = everything_in(path)
+        if left := [secret for secret in gone if secret.encode() in found]:
+            row.note("silent", f"step {number}: {len(left)} texts are left, such as {left[0]}")
+            gone -= set(left)
+    row.outcomes["texts gone"] = len(gone)
+
+
+def _document(number: int, version: int, chance: random.Random) -> sg.Document:
+    text = f"{_secret(number, version)} is kept at the pier. " * chance.choice((1, 5, 60))
+    return sg.Document(f"doc-{number}", text, {"note": _secret(number, version)})
+
+
+def _remember(path: Path, chance: random.Random) -> None:
+    """Answers of a model that went over some of the chunks."""
+    folder = IndexFolder.open(path)
+    snapshot = folder.snapshot()
+    for _ in range(5):
+        rows = sorted(chance.sample(range(snapshot.size), min(3, snapshot.size)))
+        texts = snapshot.texts(rows)
+        key = str(chance.random())
+        folder.calls.put(key, " ".join(texts) * 3, task="t", model="m", sources=snapshot.ids(rows))
+    folder.close()
