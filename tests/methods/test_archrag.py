@@ -19,7 +19,6 @@ from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig
 from stratagraph.methods.archrag.build import CHANGES, opened
 from stratagraph.methods.archrag.compose import FILTER
-from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_sound, documents, written_summary
 from stratagraph.testing.opened import snapshot_of
@@ -333,40 +332,17 @@ def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) ->
     assert found().options.ef is None
 
 
-# The rule of the ranking
-
-
-def calibration_of(layers: list[Any]) -> Calibration:
-    arrays = calibration_arrays([len(layer) for layer in layers], [np.zeros(0, np.int64)] * len(layers), 0)
-    return Calibration.from_arrays(arrays, layers)
+# Amounts
 
 
 def test_no_level_crowds_out_the_others() -> None:
-    scores = np.concatenate([np.linspace(9, 8, 50), np.linspace(2, 1, 50), np.linspace(1, 0, 3)])
-    groups = np.repeat([0, 1, 2], [50, 50, 3])
-    chosen = select(scores.astype(np.float32), groups, 3, 12)
-    assert np.bincount(groups[chosen]).tolist() == [8, 2, 2]
-    assert (np.diff(scores[chosen]) <= 0).all()
-    everything = select(scores.astype(np.float32), groups, 3, 1000)
-    assert sorted(everything.tolist()) == list(range(103))
-    only = select(scores.astype(np.float32)[:50], groups[:50], 3, 20)
-    assert only.tolist() == list(range(20))
-
-
-def test_a_level_of_one_or_two_nodes_is_not_measured_by_itself() -> None:
-    rng = np.random.default_rng(1)
-    layers = [rng.standard_normal((n, 64)).astype(np.float32) for n in (300, 20, 2, 1)]
-    layers = [layer / np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
-    for of in (layers, layers[-1:], layers[-2:]):
-        calibration = calibration_of(of)
-        scores = []
-        for query in (of[-1][0], -of[-1][0], *rng.standard_normal((50, 64)).astype(np.float32) / 8):
-            mean, unit = calibration.measures(query)
-            scores.append(((of[-1][:1] @ query)[0] - mean[-1]) / unit[-1])
-        like, unlike, *others = scores
-        assert like > 2
-        assert unlike < -2
-        assert np.mean(np.abs(others)) < 1
+    index = built(clustered(40, 6))
+    count = 1 + len(levels_of(index))
+    found = index.retrieve("topic c2 a topic c2 b", k=3 * count, relations=False, fill=False)
+    assert {hit.level for hit in found.hits[:count]} == set(range(count))
+    assert [
+        hit.id for hit in index.retrieve("topic c2 a topic c2 b", k=count, relations=False, fill=False)
+    ] == [hit.id for hit in found.hits[:count]]
 
 
 def test_so_many_of_each_level_with_their_relations_and_nothing_else() -> None:

@@ -10,7 +10,6 @@ from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.hirag import HiRAGConfig, HiRAGOptions
 from stratagraph.methods.lshtree import LSHTreeConfig, LSHTreeOptions
 from stratagraph.methods.noderag import NodeRAGConfig, NodeRAGOptions
-from stratagraph.methods.noderag.config import LIMITS
 
 OUT_OF_RANGE: list[tuple[Any, dict[str, Any], str]] = [
     (ArchRAGConfig, {"clustering": "louvain"}, "there is no clustering"),
@@ -79,7 +78,3 @@ def test_what_makes_no_sense_is_named(
 ) -> None:
     with pytest.raises(error, match=message):
         kind(**wrong)
-
-
-def test_limits_that_are_left_out_are_the_default() -> None:
-    assert NodeRAGOptions(limits={"T": 3}).limits == {**LIMITS, "T": 3}

@@ -128,9 +128,13 @@ class Method(Way):
     stored index, and `open` makes it searchable without reading any text. `needs_graph`: entities and
     relations are worth asking a model for; `needs_vectors`: the entities have vectors (`Graph.vectors`);
     `needs_units`: the semantic units have (`Graph.unit_vectors`). `cosines`: the scores of its ranking are
-    similarities to the question, and so compare between indexes. `passages`: the share of the walk's passages
-    in its results, where a model wrote its nodes and where none did (`cookbook/benchmarks/nuggets.py` and
-    `default_view.py`).
+    similarities to the question, and so compare between indexes.
+
+    What the results consist of, whatever the scores: `passages` is the share of the walk's passages, where a
+    model wrote the nodes and where none did (`cookbook/benchmarks/nuggets.py` and `default_view.py`). `kinds`
+    are the shares of the method's own kinds of nodes among these, in proportion; a kind that is not named
+    comes after all others, unless none is. `themes` are the same where a question asks for a theme and a
+    model wrote the nodes; one passage leads, and they fill the rest.
     """
 
     config_type: type[Any]
@@ -142,3 +146,5 @@ class Method(Way):
     needs_units: bool = False
     cosines: bool = False
     passages: tuple[float, float] = (0.75, 0.75)
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    themes: Mapping[str, float] = field(default_factory=dict)

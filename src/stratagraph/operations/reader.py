@@ -119,6 +119,8 @@ class Answering(ABC):
         """
         with self._naming_damage():
             question = replace(question, allowed=self._admitted(question))
+            if question.method != WALK:
+                question = self._with_shares(question)
             reader = self._item_reader(question)
             if question.method != WALK and question.fill:
                 return self._mixed(question, reader)
@@ -173,10 +175,9 @@ class Answering(ABC):
         """The method's own nodes, among which the walk's passages have a share."""
         k, passages, share = question.k, concatenate([]), 0.0
         if question.mixed:
-            written, extractive = get_method(question.method).passages
-            share = written if self._written(question.method) else extractive
+            share = self._passages_share(question)
             passages = labelled(self._passages(question), "passages")
-        shown = min(len(passages), math.floor(share * (k + 1)))  # as `interleaved` takes them
+        shown = min(len(passages), math.floor(share * (k + 1)) or 1)  # as `interleaved` takes them
         best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))
         wanted = max(1, k - shown)
         for nodes in self._own(question, wanted):
@@ -195,7 +196,8 @@ class Answering(ABC):
             ranking = concatenate([ranked.ranking, filling.ranking])
             ranked = RankedItems(ranking, [*ranked.items, *filling.items])
         if question.mixed:
-            order = interleaved([best, first(nodes, wanted), rest], [share, 1 - share, 0], k)
+            shares = [share, 1 - share, 0] if share else [1, 1, 0]
+            order = interleaved([best, first(nodes, wanted), rest], shares, k)
             groups = _placed(groups, ranked.items, (order.origin == Origin.CHUNK).tolist())
         return self._hits.of_groups(ranked, groups, k)
 
@@ -240,6 +242,21 @@ class Answering(ABC):
             at = ranking.origin == origin
             days[at] = self._days(origin, question.method, self.dates.days)[ranking.rows[at]]
         return weighed(ranking, days, question.recency)
+
+    def _with_shares(self, question: Question) -> Question:
+        """The question with the shares of the method's own kinds."""
+        method = get_method(question.method)
+        return replace(question, shares=method.themes if self._fills(question) else method.kinds)
+
+    def _passages_share(self, question: Question) -> float:
+        """The share of the walk's passages; 0 if one leads, and the method's nodes fill the rest."""
+        written, extractive = get_method(question.method).passages
+        return 0.0 if self._fills(question) else written if self._written(question.method) else extractive
+
+    def _fills(self, question: Question) -> bool:
+        """Whether what a model wrote fills the results, because the question asks for a theme."""
+        is_theme = question.theme is not None and bool(get_method(question.method).themes)
+        return is_theme and self._written(question.method)
 
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -91,6 +91,11 @@ def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ra
     order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
     mixed = taken(concatenate(parts), order)
     return Ranking(mixed.rows, np.minimum.accumulate(mixed.scores), mixed.origin, mixed.trace)
+
+
+def shares_of(kinds: Sequence[str], shares: Mapping[str, float]) -> list[float]:
+    """The share of each kind; all alike if no shares are given, and 0 of a kind that they do not name."""
+    return [shares.get(kind, 0.0) if shares else 1.0 for kind in kinds]
 
 
 def first(ranking: Ranking, k: int) -> Ranking:

@@ -147,6 +147,9 @@ class Question:
     theme
         What is searched for by vectors and words if the question asks for a theme, which is `text` without
         hub words (`search.walk.PassageWalk.theme`); None if it asks for facts.
+    shares
+        Of the kinds of nodes in a method's own results, in proportion (`methods.base.Method`); set by the
+        reader.
     """
 
     text: str
@@ -161,6 +164,7 @@ class Question:
     recency: Recency | None = None
     allowed: Allowed | None = None
     theme: str | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
     _found: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property

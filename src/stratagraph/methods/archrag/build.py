@@ -25,7 +25,6 @@ from stratagraph.methods.archrag.levels import (
     partition,
     write_communities,
 )
-from stratagraph.methods.archrag.ranking import calibration_arrays
 from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.drift import Drift
 from stratagraph.methods.groups import VECTOR_HASHES, GroupBuilder
@@ -191,9 +190,6 @@ def _built(builder: GroupBuilder[ArchRAGConfig], levels: Sequence[Communities], 
         layers = layer_vectors(graph, vectors, starts, joined)
         rows = _rows_before(graph, levels, previous)
         arrays |= index_arrays(layers, _children(graph, levels), config, previous, rows)
-        zeros = [arrays[f"{ZEROS}{level}"].values for level in range(len(layers))]
-        calibration = calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
-        arrays |= Holds.ROWS.of(calibration)
     return builder.built([each.nodes for each in levels], vectors, arrays)
 
 

@@ -84,16 +84,16 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
 
     One call per level shows the model the level's hits; it answers with scored points and the numbers of the
     hits that support each (Eq. 3). The texts in these calls have `max_tokens` together. The points of all
-    levels, best first, go into the last prompt, as many as fit into `max_tokens` (Eq. 4). Points without a
-    score, or without a supporting hit, are left out. If no point is left, if the model cannot write them, and
-    in mode `direct`, the last prompt contains the hits themselves; but with the paper's prompt
+    levels, best first, go into the last prompt, as many as fit into half of `max_tokens` (Eq. 4). Points
+    without a score, or without a supporting hit, are left out. If no point is left, if the model cannot write
+    them, and in mode `direct`, the last prompt contains the hits themselves; but with the paper's prompt
     (`ArchRAGOptions.merge`) it then contains no point, and the model answers from what it knows.
     """
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     points = await _analysed(retrieval, gate, max_tokens)
     ranked = sorted(points, key=lambda point: (-point.score, point.places))
-    lines, cited = _lines(ranked, max_tokens, gate.count_tokens)
+    lines, cited = _lines(ranked, max(1, max_tokens // 2), gate.count_tokens)
     if not lines and options.merge == "grounded":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     values = {"points": "\n".join(lines), "question": retrieval.query}

@@ -1,4 +1,4 @@
-"""Searching the hierarchy: the best of every level in one pass, merged by calibrated scores (3.2.1)."""
+"""Searching the hierarchy: the best of every level in one pass, as many of each (3.2.1)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ from stratagraph.methods.archrag.build import (
     opened,
 )
 from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.methods.archrag.ranking import SAMPLED, Calibration, select
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.validation import searched_levels
-from stratagraph.search.ranking import concatenate, taken
+from stratagraph.search.ranking import concatenate, interleaved, merged
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import Allowed
@@ -82,9 +81,10 @@ class HierarchySearcher:
         self._layers = self._opened_layers()
 
     def nodes(self, question: Question) -> Ranking:
-        """Entities, relations among them, and communities, as one ranking of all levels.
+        """Entities, relations among them, and communities: as many of each level, in turn.
 
-        With `k_per_level` and without `fill`, all that is found.
+        A relation stands among the entities by the weaker of its ends. With `k_per_level` and without `fill`,
+        all that is found.
         """
         options: ArchRAGOptions = question.options
         levels = searched_levels(options.levels, len(self._layers))
@@ -92,17 +92,13 @@ class HierarchySearcher:
             return concatenate([])
         k = options.k_per_level or max(FEWEST, question.k)
         best = question.once(self, f"best {k}", lambda: self._searched(question, levels, k))
-        ranking = self._scored(question, levels, best)
+        rankings = [self._ranked(level, *found) for level, found in zip(levels, best, strict=True)]
         if levels[0] == 0 and options.relations:
-            ranking = concatenate(
-                [ranking, self._among(question, best[0][0], ranking.scores[: len(best[0][0])])]
-            )
-        place = {level: at for at, level in enumerate(levels)}
-        groups = np.array([place[entry["level"]] for entry in ranking.trace], np.int64)
+            relations = self._among(question, *best[0])
+            rankings[0] = merged([rankings[0], relations], len(rankings[0]) + len(relations))
         exact = options.k_per_level is not None and not question.fill
-        return taken(
-            ranking, select(ranking.scores, groups, len(levels), len(ranking) if exact else question.k)
-        )
+        size = sum(map(len, rankings)) if exact else question.k
+        return interleaved(rankings, [1.0] * len(rankings), size)
 
     def describe(self) -> Description:
         """Nodes per level."""
@@ -129,10 +125,6 @@ class HierarchySearcher:
         ]
 
     @cached_property
-    def _calibration(self) -> Calibration:
-        return Calibration.from_arrays(self._arrays, [layer.vectors for layer in self._layers])
-
-    @cached_property
     def _index(self) -> CHNSW:
         return opened(self._arrays)
 
@@ -140,23 +132,11 @@ class HierarchySearcher:
     def _relations(self) -> Relations:
         return Relations(self._graph.ends)
 
-    def _scored(self, question: Question, levels: list[int], best: list[TopK]) -> Ranking:
-        """The best of each level one after the other, with calibrated scores."""
-        counts = [len(rows) for rows, _ in best]
-        mean, unit = question.once(self, "measures", lambda: self._calibration.measures(question.vector))
-        of = np.repeat(np.array(levels), counts)
-        similarities = np.concatenate([similarity for _, similarity in best])
-        scores = (similarities - mean[of]) / unit[of]
-        layers = [self._layers[level] for level in levels]
-        return Ranking(
-            np.concatenate([rows + layer.start for (rows, _), layer in zip(best, layers, strict=True)]),
-            scores.astype(np.float32),
-            np.repeat(np.array([layer.origin for layer in layers], np.int8), counts),
-            [
-                {"level": level, "similarity": similarity}
-                for level, similarity in zip(of.tolist(), similarities.tolist(), strict=True)
-            ],
-        )
+    def _ranked(self, level: int, rows: Rows, similarities: NDArray[np.float32]) -> Ranking:
+        """The best nodes of a level."""
+        trace = [{"level": level, "similarity": similarity} for similarity in similarities.tolist()]
+        layer = self._layers[level]
+        return Ranking.of(layer.origin, rows + layer.start, similarities, trace)
 
     def _searched(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
@@ -233,9 +213,3 @@ def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None
         checks.of(f"{INDEX}layer{level}.alive", np.uint8, (size,))
         checks.of(f"{INDEX}layer{level}.vectors", np.float32, (None, dimension))
         checks.rows(f"zeros{level}", size, (None,))
-    count = len(layers)
-    samples = checks.rows(SAMPLED, sum(layers), (None,))
-    checks.borders("calibration.borders", len(samples), count)
-    sizes = checks.of("calibration.sizes", np.int64, (count,)).tolist()
-    if sizes != list(layers):
-        raise ValueError(f"array 'calibration.sizes' holds {sizes}, not {list(layers)}")

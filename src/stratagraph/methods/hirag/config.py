@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -20,6 +20,7 @@ MODES: dict[str, tuple[Part, ...]] = {
     "bridge": ("bridge",),
     "no_bridge": ("local", "global"),
 }
+KINDS: Mapping[str, float] = {"local": 0.4, "bridge": 0.4, "global": 0.2}
 META_TYPES = ("organization", "person", "location", "event", "product", "technology", "work", "concept")
 
 
@@ -123,8 +124,8 @@ class HiRAGOptions(SearchOptions):
     key_entities
         Number of entities of each community that the bridge connects (the paper's m).
     quotas
-        Shares of the local, bridge and global part in the `k` results: of ten, four are local, however many
-        `entities` the search starts from. Unused shares go to the other parts.
+        Shares of the local, bridge and global part in the `k` results, however many `entities` the search
+        starts from; None takes those of `KINDS`. Unused shares go to the other parts.
     whole
         Show the full text of communities and entities that no model wrote. By default they show the
         statements that are most similar to the question and not in a better hit (`search.excerpts`).
@@ -134,14 +135,15 @@ class HiRAGOptions(SearchOptions):
     entities: int = 20
     communities: int = 10
     key_entities: int = 10
-    quotas: tuple[float, float, float] = (0.4, 0.4, 0.2)
+    quotas: tuple[float, float, float] | None = None
     whole: bool = False
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, tuple(MODES))
         wholes(self, entities=1, communities=1, key_entities=1)
         flag("whole", self.whole)
-        object.__setattr__(self, "quotas", _shares("quotas", self.quotas))
+        if self.quotas is not None:
+            object.__setattr__(self, "quotas", _shares("quotas", self.quotas))
 
 
 def _texts(values: object) -> tuple[str, ...]:

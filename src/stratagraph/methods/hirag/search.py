@@ -33,7 +33,7 @@ from stratagraph.methods.hirag.summary_entities import (
 from stratagraph.models.gate import Gate
 from stratagraph.models.prompts import load_prompt
 from stratagraph.search.answer import Draft
-from stratagraph.search.ranking import concatenate, interleaved, taken
+from stratagraph.search.ranking import concatenate, interleaved, shares_of, taken
 from stratagraph.text.packing import joined
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Allowed, Mask
@@ -88,7 +88,8 @@ class BridgeSearcher:
             }
 
         knowledge, parts = question.once(self, "knowledge", looked_up)
-        chosen = by_quota(parts, options.quotas, question.k, self._sources)
+        quotas = options.quotas or shares_of(PARTS, question.shares)
+        chosen = by_quota(parts, quotas, question.k, self._sources)
         return self._explained(chosen, knowledge, question)
 
     def describe(self) -> Description:
@@ -125,7 +126,9 @@ class BridgeSearcher:
         nodes = None if admitted is None else admitted.entities
         rows, similarity = layered.nearest(question.vector, max(options.entities, SIMILAR), nodes)
         local, near = rows[: options.entities], similarity[: options.entities]
-        communities_near, likeness = layered.communities_of(local, question.vector)
+        # Of a theme, reports may fill the results: those of the communities of more entities.
+        found_in, most = (local, options.communities) if question.theme is None else (rows, len(rows))
+        communities_near, likeness = layered.communities_of(found_in, question.vector)
         communities = communities_near[: options.communities]
         bridge = Bridge((), (), ())
         if "bridge" in parts:
@@ -134,8 +137,8 @@ class BridgeSearcher:
             bridge = layered.bridge(communities, question.vector, similar, options.key_entities, nodes, edges)
         if admitted is not None:  # other reports than those of the communities that the bridge starts from
             passing = admitted.communities[communities_near]
-            communities, likeness = communities_near[passing][: options.communities], likeness[passing]
-        return Knowledge(local, near, communities, likeness[: options.communities], bridge)
+            communities_near, likeness = communities_near[passing], likeness[passing]
+        return Knowledge(local, near, communities_near[:most], likeness[:most], bridge)
 
     def _part(
         self, part: Part, knowledge: Knowledge, question: Question, admitted: _Admitted | None

@@ -25,7 +25,7 @@ from functools import partial
 
 from stratagraph.methods.base import Method
 from stratagraph.methods.noderag.build import build
-from stratagraph.methods.noderag.config import NodeRAGConfig, NodeRAGOptions
+from stratagraph.methods.noderag.config import KINDS, THEMES, NodeRAGConfig, NodeRAGOptions
 from stratagraph.methods.noderag.search import HeterographSearcher, check_arrays
 from stratagraph.models.prompts import load_prompt
 from stratagraph.search.answer import compose
@@ -39,6 +39,8 @@ METHOD = Method(
     open=HeterographSearcher,
     compose=partial(compose, prompt=load_prompt("stratagraph.methods.noderag", "answer")),
     answer_k=30,
+    kinds=KINDS,
+    themes=THEMES,
     needs_units=True,
 )
 

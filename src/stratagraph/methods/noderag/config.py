@@ -17,7 +17,10 @@ RETRIEVABLE = "TSAHR"
 """Those whose text is retrieved; N and O are names and titles, and only entry points."""
 EMBEDDED = "TSAH"
 """Those that have vectors (2.4)."""
-LIMITS: Mapping[str, int] = {"T": 10, "S": 20, "A": 10, "H": 10, "R": 20}
+KINDS: Mapping[str, float] = {"T": 0.4, "S": 0.3, "A": 0.1, "H": 0.1, "R": 0.1}
+"""Shares of the types in the results. Chosen on 40 questions of musique_train100 with given triples: with
+half of them for T, or without R, no more than .007 is gained on any data set."""
+THEMES: Mapping[str, float] = {"H": 1.0}
 MOST_STEPS = 1000
 
 
@@ -110,7 +113,7 @@ class NodeRAGOptions(SearchOptions):
     restart, steps
         Of the walk (2.5); `steps=None` goes on to convergence.
     limits
-        Maximum number of cross nodes of each type. Types that you leave out keep their default.
+        Maximum number of cross nodes of some types; of the others there are as many as may be wanted.
     types
         Types that are returned, of T, S, A, H and R; None means all. Bare names are never results (N9).
     semantic_edges
@@ -123,7 +126,7 @@ class NodeRAGOptions(SearchOptions):
     similar: int = 10
     restart: float = 0.5
     steps: int | None = 2
-    limits: Mapping[str, int] = field(default_factory=lambda: dict(LIMITS))
+    limits: Mapping[str, int] = field(default_factory=dict)
     types: tuple[str, ...] | None = None
     semantic_edges: bool = True
 
@@ -147,7 +150,7 @@ class NodeRAGOptions(SearchOptions):
         _types("limits", tuple(self.limits), RETRIEVABLE)
         for kind, limit in self.limits.items():
             whole(f"the limit of {kind}", limit, 0)
-        object.__setattr__(self, "limits", {**LIMITS, **self.limits})
+        object.__setattr__(self, "limits", dict(self.limits))
 
     @property
     def narrowed(self) -> bool:

@@ -40,7 +40,7 @@ from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.heterograph import CELLS, KINDS, SIMILAR, Heterograph, Kind, Layout
 from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS
-from stratagraph.search.ranking import concatenate, first
+from stratagraph.search.ranking import concatenate, first, shares_of
 from stratagraph.search.walk import NEAR_SHARE
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import Allowed, Mask
@@ -48,9 +48,9 @@ from stratagraph.types.records import Metadata
 
 SIMILARITY = 0.5
 """Part of a score that is similarity."""
-SHARES = {"T": 0.4, "S": 0.3, "A": 0.1, "H": 0.1, "R": 0.1}
-"""Of the types in the results. Chosen on 40 questions of musique_train100 with given triples, and kept when
-`REPEATED` was chosen: with half of them for T, or without R, no more than .007 is gained on any data set."""
+CROSS, CROSS_OF_THEME = 20, 100
+"""Cross nodes of each type at most, those that received most; of a theme's question more, since one type may
+fill the results."""
 REPEATED = 0.75
 """What is taken off a score where better results rest on all the passages behind it.
 
@@ -66,6 +66,7 @@ TITLES = 20
 _Mass = NDArray[np.float32]
 _Sources = tuple[Rows, Rows]
 _NO_NODES: Rows = np.zeros(0, np.int64)
+_LAST = float(np.finfo(np.float32).tiny)
 
 
 class Similarity:
@@ -122,11 +123,13 @@ def diverse(
 ) -> Rows:
     """The places of the `k` results, best first: types in turn, each with the best after the discount.
 
-    `shares` are those of the types, in proportion; a type that is not named has none. `rests` tells which
+    `shares` are those of the types, in proportion; one of 0 comes after all others. `rests` tells which
     passages each node rests on, shape (nodes, passages), one at least.
     """
     own = {kind: np.flatnonzero(kinds == kind) for kind in shares}
-    ahead = np.concatenate([(1 + np.arange(len(own[kind]))) / share for kind, share in shares.items()])
+    ahead = np.concatenate(
+        [(1 + np.arange(len(own[kind]))) / (share or _LAST) for kind, share in shares.items()]
+    )
     turns = np.repeat(list(shares), [len(places) for places in own.values()])
     passages = np.zeros(rests.shape[1], np.bool_)  # those that results so far rest on
     repeated, sizes = np.zeros(len(scores)), np.maximum(rests.sum(axis=1), 1)
@@ -306,7 +309,8 @@ class HeterographSearcher:
             return concatenate([])
         candidates = question.once(self, "candidates", lambda: self._candidates(entries, question, options))
         wanted = [kind for kind in options.types or RETRIEVABLE if kind != "T" or not question.mixed]
-        shares = {TYPES.index(kind): SHARES[kind] for kind in wanted}
+        proportions = shares_of(wanted, question.shares)
+        shares = {TYPES.index(kind): share for kind, share in zip(wanted, proportions, strict=True)}
         order = diverse(candidates.scores, candidates.kinds, shares, candidates.rests, question.k)
         measured = zip(candidates.mass[order].tolist(), candidates.gained[order].tolist(), strict=True)
         trace = [{"mass": mass, "received": gained} for mass, gained in measured]
@@ -321,7 +325,9 @@ class HeterographSearcher:
         kinds, entered = self._layout.types(nodes), np.isin(nodes, entries.nodes)
         gained = received(nodes, mass, entries.nodes, entries.weights, options.restart)
         chosen = [np.flatnonzero(entered)]
-        for kind, limit in options.limits.items():
+        most = CROSS if question.theme is None else CROSS_OF_THEME
+        for kind in RETRIEVABLE:
+            limit = options.limits.get(kind, most)
             chosen.append(best(np.flatnonzero(_of(kinds, kind) & ~entered), nodes, gained, limit))
         places = np.sort(np.concatenate(chosen))
         nodes, gained, kinds = nodes[places], gained[places], kinds[places]
