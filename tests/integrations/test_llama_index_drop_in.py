@@ -107,14 +107,17 @@ class Elsewhere(SimpleVectorStore):
 def test_the_vector_store_of_a_storage_context_holds_the_vectors(tmp_path: Path) -> None:
     store = Elsewhere()
     context = StorageContext.from_defaults(vector_store=store)
-    with pytest.raises(ValueError, match="vectors= needs path="):
+    with pytest.raises(ValueError, match=r"vector store Elsewhere, and this index has no path.*path="):
         build(storage_context=context)
     index = build(storage_context=context, path=tmp_path / "idx")
     assert len(store.data.embedding_dict) >= 24
     asked = names(index.as_retriever().retrieve(QUESTION))
-    index.close()
     again = WalkIndex.load(tmp_path / "idx", storage_context=context, embed_model=HashingEmbedder())
     assert names(again.as_retriever().retrieve(QUESTION)) == asked
+    again.storage_context.persist(str(tmp_path / "kept"))
+    kept = StorageContext.from_defaults(vector_store=store, persist_dir=str(tmp_path / "kept"))
+    loaded = load_index_from_storage(kept, index_id=again.index_id, embed_model=HashingEmbedder())
+    assert names(loaded.as_retriever().retrieve(QUESTION)) == asked
 
 
 def test_a_vector_store_that_would_be_ignored_is_refused(tmp_path: Path) -> None:

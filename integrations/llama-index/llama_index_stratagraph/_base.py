@@ -412,11 +412,15 @@ def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
     store = None if context is None else context.vector_stores.get(DEFAULT_VECTOR_STORE)
     if store is not None and type(store) is not SimpleVectorStore:
         core, other = arguments.get("core"), own.get("vectors")
-        if (core is not None and core.vectors is None) or (other is not None and other is not store):
+        elsewhere = (core is not None and core.vectors is None) or (other is not None and other is not store)
+        if elsewhere or all(arguments.get(name) is None for name in ("core", "index_struct", "path")):
+            why = (
+                "keeps its vectors elsewhere" if elsewhere else "has no path, and would leave its rows there"
+            )
             raise ValueError(
-                f"the storage context has the vector store {type(store).__name__}, and this index keeps its "
-                "vectors elsewhere: give a storage context without vector_store, or build with path=... and "
-                "this context alone, so that the store holds the vectors"
+                f"the storage context has the vector store {type(store).__name__}, and this index {why}: "
+                "build it with path=... and this context alone, so that the store holds its vectors, or give "
+                "a storage context without vector_store"
             )
         own["vectors"] = store
     return Setup(kind.method, **own, progress=arguments.get("show_progress", False))
