@@ -453,7 +453,7 @@ def test_points_that_cannot_be_read_are_left_out() -> None:
     assert FILTER.parse('{"points": []}').points == []
 
 
-def test_an_answer_takes_at_most_10_000_tokens() -> None:
+def test_an_answer_takes_at_most_10_000_tokens_and_those_of_the_guide() -> None:
     def long(prompt: str) -> str:
         if "<texts>" in prompt:
             numbers = [line[1:].split("]")[0] for line in prompt.splitlines() if line[:1] == "["]
@@ -469,9 +469,10 @@ def test_an_answer_takes_at_most_10_000_tokens() -> None:
 
     index = built(clustered(150, 8), llm=CountingModel(long), config={"archrag": {"max_community": 6}})
     assert len(levels_of(index)) >= 4
-    answer = index.answer("What does topic c2 a meet?")
-    assert answer.usage.calls >= 3  # one for each level that the hits are of, and the answer
-    assert answer.usage.input_tokens + answer.usage.output_tokens <= 10_000
+    for guided, bound in ((False, 10_000), (None, 13_000)):
+        answer = index.answer("What does topic c2 a meet?", guided=guided)
+        assert answer.usage.calls >= 3  # one for each level that the hits are of, and the answer
+        assert answer.usage.input_tokens + answer.usage.output_tokens <= bound
 
 
 # Updates
