@@ -44,6 +44,7 @@ PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
 """Nodes searched for each wanted result, because some repeat others or add nothing."""
+_READ = 1024  # chunks read at a time
 
 
 class Answering(ABC):
@@ -371,7 +372,6 @@ class Reader(Answering):
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
         self._allowed: LRUCache[tuple[str, str], Allowed] = LRUCache(64)
-        self._metadata: list[Metadata] | None = None
         self._newest: dict[tuple[int, str], NDArray[np.int32]] = {}
 
     def _blamed(self, error: Exception) -> Damaged | None:
@@ -473,13 +473,20 @@ class Reader(Answering):
                 self._allowed[key] = allowed
         return allowed
 
+    @cached_property
+    def _metadata(self) -> list[Metadata]:
+        return self.snapshot.chunk_metadata()
+
+    @cached_property
+    def _metadata_with_ids(self) -> list[Metadata]:
+        rows = range(self.snapshot.size)
+        parts = (rows[start : start + _READ] for start in range(0, len(rows), _READ))
+        return [with_ids(chunk) for part in parts for chunk in self.snapshot.chunks(part)]
+
     def _evaluated(self, where: Where, method: str) -> Allowed:
         """Ask a filter once for each distinct metadata; chunks share that of their document."""
         admits = compile_where(where)
-        with self._lock:
-            metadata = self._metadata = self._metadata or self.snapshot.chunk_metadata()
-        if names_ids(where):
-            metadata = list(map(with_ids, self.snapshot.chunks(range(self.snapshot.size))))
+        metadata = self._metadata_with_ids if names_ids(where) else self._metadata
         verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
         chunks = np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
         sources: Sources = np.zeros(1, np.int64), np.zeros(0, np.int64)
