@@ -12,7 +12,7 @@ import pytest
 import stratagraph as sg
 from stratagraph import demo
 from stratagraph.errors import MissingExtra
-from stratagraph.testing import FakeEmbedder
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.opened import opened
 
 DOCUMENTS = demo.documents()[:24]
@@ -43,6 +43,17 @@ def test_hnswlib_makes_the_same_index_as_an_exact_search(method: str, tmp_path: 
     with built(method, CHOSEN, path=tmp_path / "idx") as again:
         assert len(again.documents()) == 26
         assert again.retrieve("Who kept the bees?", k=5, method=method).hits
+
+
+@pytest.mark.parametrize("setting", ["augmentation", "clustering", "neighbours"])
+def test_a_function_that_is_not_registered_is_named_before_a_model_is_asked(
+    setting: str, tmp_path: Path
+) -> None:
+    llm, config = ScriptedChatModel([]), {"archrag": {setting: "custom:forgotten"}}
+    with pytest.raises(ValueError, match=f"register_{setting}"):
+        sg.build_index(DOCUMENTS, "archrag", tmp_path / "idx", llm=llm, config=config, progress=False)
+    assert not llm.calls
+    assert not (tmp_path / "idx").exists()
 
 
 def test_hnswlib_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,6 @@ from stratagraph.cli.output import Output, command
 from stratagraph.cli.serving import serve
 from stratagraph.export import FORMATS
 from stratagraph.methods import NAMES as METHODS
-from stratagraph.methods import get_method, missing_extra
 from stratagraph.models.budget import money
 from stratagraph.operations.gates import AnyEmbedder
 from stratagraph.types.question import GUIDED, LENGTHS, RANKS, VIEWS, Guided, Length, Rank, View
@@ -325,14 +324,15 @@ def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Ou
     began = time.perf_counter()
     with sg.build_index(documents, path=path, **given) as index:
         walk = time.perf_counter() - began
-        lacking = {method: missing_extra(get_method(method).config_type()) for method in METHODS}
+        left_out: dict[str, str] = {}
         for method in METHODS:
-            if lacking[method] is None:
+            try:
                 index.add_method(method)
+            except sg.errors.MissingExtra as error:
+                left_out[method] = error.install
         methods = time.perf_counter() - began - walk
         asked = next(each.question for each in world.questions() if each.type == "theme")
         own = tuple(own_nodes(index, asked))
-        left_out = {method: error.install for method, error in lacking.items() if error is not None}
         result = DemoResult(len(documents), walk, methods, tuple(shown(index)), asked, own, left_out)
         output.show(result, lambda: demo_lines(result, None if path is None else Path(path)))
         if in_browser:

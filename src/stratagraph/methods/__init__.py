@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
-from stratagraph.errors import MissingExtra, require
 from stratagraph.methods.base import Method, Way
 from stratagraph.methods.validation import SearchOptions
 from stratagraph.types.question import WALK
@@ -43,16 +41,3 @@ def get_way(name: str) -> Way:
     if name not in WAYS:
         raise ValueError(f"there is no method {name!r}; choose from {', '.join(WAYS)}")
     return _WALK if name == WALK else get_method(name)
-
-
-def missing_extra(config: Any) -> MissingExtra | None:
-    """The error for the first module that a build with a method's settings needs; None if all are here.
-
-    A search needs none of them.
-    """
-    try:
-        for module in config.packages:
-            require("hnswlib" if module == "hnswlib" else "methods", module)
-    except MissingExtra as error:
-        return error
-    return None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from stratagraph.errors import require
 from stratagraph.methods.validation import whole
 
 if TYPE_CHECKING:
@@ -102,9 +103,13 @@ def check_neighbours(setting: str | Mapping[str, Any]) -> None:
         whole(f"{option} of hnswlib", value, 2 if option == "M" else 1, 100_000)
 
 
-def neighbour_packages(setting: str | Mapping[str, Any]) -> tuple[str, ...]:
-    """The modules that the setting `neighbours` needs."""
-    return (HNSWLIB,) if _divided(setting)[0] == HNSWLIB else ()
+def require_neighbours(setting: str | Mapping[str, Any]) -> None:
+    """Raise `MissingExtra` or `ValueError` if the search that the setting `neighbours` names is not here."""
+    name, _ = _divided(setting)
+    if name == HNSWLIB:
+        require("hnswlib", "hnswlib")
+    else:
+        _NEIGHBOURS.custom(name)
 
 
 def neighbour_search(setting: str | Mapping[str, Any], seed: int = 0) -> NearestOthers | None:

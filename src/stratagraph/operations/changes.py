@@ -11,7 +11,7 @@ from stratagraph.config import Config, UnknownSetting, as_config
 from stratagraph.errors import Damaged, EmbedderMismatch, FormatMismatch, SettingsConflict
 from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
-from stratagraph.methods import NAMES, missing_extra
+from stratagraph.methods import NAMES
 from stratagraph.operations.documents import Documents, check_documents, source_of
 from stratagraph.operations.gates import Models
 from stratagraph.store.manifest import Manifest
@@ -124,8 +124,11 @@ def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Conf
     return methods, replace(recorded, extraction=extraction, date_key=date_key, methods=methods_settings)
 
 
-def require_packages(manifest: Manifest | None, change: Change) -> None:
-    """Raise `MissingExtra` if a method of the next generation is built with a package that is not here."""
+def require_methods(manifest: Manifest | None, change: Change) -> None:
+    """Raise `MissingExtra` or `ValueError` if a method of the next generation cannot be built here.
+
+    It may need a package that is not installed, or a function that was not registered.
+    """
     if change.operation == COMPACT:  # which groups nothing
         return
     methods = dict.fromkeys(change.methods, change.config)
@@ -133,8 +136,7 @@ def require_packages(manifest: Manifest | None, change: Change) -> None:
         recorded = settings_of(manifest, change.config)
         methods |= {name: recorded for name in manifest.methods if name not in methods}
     for name, config in methods.items():
-        if (error := missing_extra(config.method(name))) is not None:
-            raise error
+        config.method(name).require()
 
 
 def require_same_settings(

@@ -42,7 +42,7 @@ from stratagraph.operations.changes import (
     RESTORE,
     Change,
     continued,
-    require_packages,
+    require_methods,
     require_same_settings,
     settings_of,
 )
@@ -88,7 +88,7 @@ class Target:
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the next generation."""
     before = (await in_thread(target.folder.snapshot)).manifest if target.folder.generation else None
-    require_packages(before, change)
+    require_methods(before, change)
     writer = target.folder.writer(
         change.operation,
         compact=change.operation in (REGROUP, COMPACT),

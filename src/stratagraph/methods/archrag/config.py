@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from stratagraph.errors import require
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.kernels.chnsw_layer import Kind
 from stratagraph.kernels.chnsw_options import Mode
 from stratagraph.kernels.leidenalg import QUALITIES, WITHOUT_RESOLUTION, Quality
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS
-from stratagraph.methods.choices import check_neighbours, neighbour_packages
+from stratagraph.methods.choices import check_neighbours, require_neighbours
 from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole
 
@@ -125,11 +126,12 @@ class ArchRAGConfig:
         number("min_shrink", self.min_shrink, 0, 0.99)
         positive("resolution", self.resolution)
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The modules that a build with these settings imports, from optional packages."""
-        own = ["leidenalg"] if self.clustering == "leidenalg" else []
-        return ("igraph", *own, *neighbour_packages(self.neighbours))
+    def require(self) -> None:
+        """Raise `MissingExtra` if a package is not here that a build needs, `ValueError` for a function."""
+        require("methods", "igraph", *(["leidenalg"] if self.clustering == "leidenalg" else []))
+        require_neighbours(self.neighbours)
+        AUGMENTATIONS.custom(self.augmentation)
+        CLUSTERINGS.custom(self.clustering)
 
     @property
     def group_settings(self) -> list[object]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from stratagraph.errors import require
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, wholes
@@ -90,10 +91,9 @@ class HiRAGConfig:
         if self.meta_types is not None:
             object.__setattr__(self, "meta_types", _texts(self.meta_types))
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The modules that a build with these settings imports, from optional packages."""
-        return ("igraph", "sklearn")
+    def require(self) -> None:
+        """Raise `MissingExtra` if a package is not here that a build with these settings needs."""
+        require("methods", "igraph", "sklearn")
 
     @property
     def group_settings(self) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stratagraph.methods.choices import check_neighbours, neighbour_packages
+from stratagraph.methods.choices import check_neighbours, require_neighbours
 from stratagraph.methods.validation import SearchOptions, levels, one_of, whole, wholes
 
 
@@ -59,10 +59,9 @@ class LSHTreeConfig:
         """The settings that summaries depend on."""
         return [self.summary_tokens]
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The modules that a build with these settings imports, from optional packages."""
-        return neighbour_packages(self.neighbours)
+    def require(self) -> None:
+        """Raise `MissingExtra` if a package is not here that a build with these settings needs."""
+        require_neighbours(self.neighbours)
 
     @property
     def group_settings(self) -> list[object]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stratagraph.errors import require
 from stratagraph.ingest.summarize import MEMBER_TOKENS
-from stratagraph.methods.choices import check_neighbours, neighbour_packages
+from stratagraph.methods.choices import check_neighbours, require_neighbours
 from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole, wholes
 
 TYPES = "TNRSAHO"
@@ -78,10 +79,10 @@ class NodeRAGConfig:
         positive("resolution", self.resolution)
         check_neighbours(self.neighbours)
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The modules that a build with these settings imports, from optional packages."""
-        return ("igraph", *neighbour_packages(self.neighbours))
+    def require(self) -> None:
+        """Raise `MissingExtra` if a package is not here that a build with these settings needs."""
+        require("methods", "igraph")
+        require_neighbours(self.neighbours)
 
     @property
     def group_settings(self) -> list[object]:

@@ -23,7 +23,7 @@ from stratagraph.operations.changes import (
     TAKING,
     Change,
     continued,
-    require_packages,
+    require_methods,
     require_same_settings,
 )
 from stratagraph.operations.documents import Documents, as_document, check_documents
@@ -89,7 +89,7 @@ class _Shards:
         """Change the shards concerned, side by side, on one budget."""
         self._folder.require_whole(change.operation)
         before = await in_thread(self._before)
-        require_packages(None if before is None else before.manifest, change)
+        require_methods(None if before is None else before.manifest, change)
         spread, phases, skipped = await in_thread(self._planned, change, before)
         await in_thread(self._folder.settled, spread)
         if mark := self._mark_of_unfinished(change, before):
