@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph import HashingEmbedder
@@ -20,45 +21,19 @@ def said(text: str) -> list[str]:
     return [text[each.start : each.end] for each in statements(text)]
 
 
-@pytest.mark.parametrize(
-    "heading",
-    [
-        "The Long Span Is Down\nThe Hathe Courant, 18 November 1878. ",
-        "What I Saw on Windle Hill\nBy Pim Harrow, aged ten, Perrow School, June 1882. ",
-        "Iris Calloway to Maud Tarrant\nOn board, off Sedge, 19 July 1893.\n",
-        "# Council Minutes\nCouncil House, Sarn, Tuesday 7 September 1869. ",
-    ],
-)
-def test_titles_and_bylines_are_no_statements(heading: str) -> None:
-    assert said(f"{heading}Our bridge is gone. Ned was born in 1890.") == [
-        "Our bridge is gone.",
-        "Ned was born in 1890.",
-    ]
+@pytest.mark.parametrize(("text", "expected"), cases(__file__, "statements"))
+def test_titles_bylines_and_code_are_no_statements(text: str, expected: list[str]) -> None:
+    assert said(text) == expected
 
 
 def test_who_spoke_and_when_is_a_byline_and_a_sentence_that_says_something_is_none() -> None:
     for sentence in ("Ned died in 1890.", "Sarn is old.", "In July, Ned went to Sarn.", "It rained."):
         assert not is_byline(sentence, 0, len(sentence))
-        assert said(sentence) == [sentence]
     for sentence in (
         "Delivered by Judge Osric Fenn at Sarn, 15 March 1892.",
         "By order of the Ferry Company.",
     ):
         assert is_byline(sentence, 0, len(sentence))
-
-
-def test_headings_and_code_of_markdown_are_no_statements() -> None:
-    text = "# Ferries\n\nThe Dunlin is a ferry.\n\n## Timetable\n\n"
-    text += "```python\nrun(ferry)\n\n# early\n```\nIt leaves at 7."
-    assert said(text) == ["The Dunlin is a ferry.", "It leaves at 7."]
-    assert said(text.replace("```", "~~~~")) == said(text)
-    cut = "run(ferry)\nrun(bus)\n```\n\nIt leaves at 7.\n```\nstop(ferry)"
-    assert said(cut) == ["It leaves at 7."]
-    assert said("It leaves at 7:\n\n```\nrun(ferry)\n```") == ["It leaves at 7:"]
-    assert " ".join(said("```\nrun(ferry)\n```")).split() == ["```", "run(ferry)", "```"]
-    table = "It leaves at 7.\n\n| name | pier |\n|---|:-:|\n| Dunlin | 4 |\n| - | - |"
-    assert said(table) == ["It leaves at 7.", "| Dunlin | 4 |", "| - | - |"]
-    assert said("The #1 ferry, C# and issue #4.") == ["The #1 ferry, C# and issue #4."]
 
 
 def test_of_a_long_text_the_part_that_tells_most_is_shown() -> None:
@@ -76,12 +51,8 @@ def test_of_a_long_text_the_part_that_tells_most_is_shown() -> None:
     assert telling("ferry", "# ferry", 3) == "# f..."
 
 
-def test_a_text_of_nothing_but_a_heading_keeps_it() -> None:
-    assert said("The Hathe Courant, 9 July 1888.") == ["The Hathe Courant, 9 July 1888."]
-    assert title_line("One line") == ("", 0)
-
-
 def test_the_line_under_a_title_belongs_to_it() -> None:
+    assert title_line("One line") == ("", 0)
     text = "Crew handbook\n=============\n\nWelcome aboard."
     assert title_line(text) == ("Crew handbook", text.index("\nWelcome"))
     assert "===" not in excerpts("Who is welcome aboard?", text)
