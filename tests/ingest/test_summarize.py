@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph.ingest.headings import is_byline
@@ -18,30 +19,9 @@ TEXTS = [
 ]
 
 
-def test_a_statement_is_told_with_the_first_that_it_speaks_of() -> None:
-    sale, move = "Runa Vik sold the mill.", "[Runa Vik:] She moved to Soll."
-    texts = [
-        f"Runa Vik: {sale} {move}",
-        f"mill: {sale} It burned in 1912.",
-        f"Soll: {move}",
-        f"Runa Vik - mill: {sale}\nmill - Runa Vik: It was her father's.",
-        "Soll",
-        "a saw: It said: cut.",
-        "a knife: It cuts: cut.",
-    ]
-    assert told_once(texts) == [
-        f"Runa Vik: {sale} She moved to Soll.",
-        "mill: It burned in 1912.",
-        "",
-        "mill - Runa Vik: It was her father's.",
-        *texts[4:],
-    ]
-    assert told_once(["Ada: [Bo, Ada:] They met.", "Bo - Cy: [Cy, Bo, Dee:] It rained."]) == [
-        "Ada: [Bo:] They met.",
-        "Bo - Cy: [Dee:] It rained.",
-    ]
-    assert told_once(["One. Two.", "Two. Three."]) == ["One. Two.", "Three."]
-    assert told_once([]) == []
+@pytest.mark.parametrize(("texts", "expected"), cases(__file__, "told once"))
+def test_a_statement_is_told_with_the_first_that_it_speaks_of(texts: list[str], expected: list[str]) -> None:
+    assert told_once(texts) == expected
 
 
 def test_short_sentences_with_an_added_name_stay_together() -> None:
