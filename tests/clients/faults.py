@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -73,43 +74,9 @@ _TEXTS = {
 }
 
 
-def _error(status: int, message: str, kind: str, code: str | None = None) -> Reply:
-    return Reply(status=status, error={"message": message, "type": kind, "param": None, "code": code})
-
-
 _ERRORS = {
-    "content_filter": _error(
-        400,
-        "The response was filtered by the content management policy.",
-        "invalid_request_error",
-        "content_filter",
-    ),
-    "context": _error(
-        400,
-        "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.",
-        "invalid_request_error",
-        "context_length_exceeded",
-    ),
-    "context_vllm": _error(
-        400, "This model's maximum context length is 4096 tokens, your request has 5000.", "BadRequestError"
-    ),
-    "context_ollama": _error(400, "the input length exceeds the context length", "api_error"),
-    "context_runner": _error(500, "llama runner: prompt is too long", "server_error"),
-    "context_minute": _error(
-        429,
-        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 33456.",
-        "tokens",
-        "rate_limit_exceeded",
-    ),
-    "quota": _error(
-        429,
-        "You exceeded your current quota, please check your plan.",
-        "insufficient_quota",
-        "insufficient_quota",
-    ),
-    "401": _error(401, "Incorrect API key provided: sk-no.", "invalid_request_error", "invalid_api_key"),
-    "404": _error(404, "The model `nope` does not exist.", "invalid_request_error", "model_not_found"),
-    "400": _error(400, "Unsupported value: 'temperature' is too high.", "invalid_request_error"),
-    "500": _error(500, "The server had an error.", "server_error"),
-    "503": _error(503, "The model is overloaded.", "server_error"),
+    mode: Reply(status=status, error=body)
+    for mode, (status, body) in json.loads(
+        Path(__file__).with_name("golden").joinpath("errors.json").read_text("utf-8")
+    ).items()
 }

@@ -172,30 +172,15 @@ def test_other_keys_are_named() -> None:
 
 
 MEGABYTE = 2**20
-TEXTS = {
-    "<think>maybe [2]</think>At seven [1].": "At seven [1].",
-    "<THINK>a<think>b</think>c</Think>At seven.": "At seven.",
-    "<|channel|>analysis<|message|>Hm<|end|><|channel|>final<|message|>At seven.<|return|>": "At seven.",
-    "analysisWell.assistantfinalAt seven.": "At seven.",
-    "analysis of the fares": "analysis of the fares",
-    "Assistant: At seven.<|im_end|>\n<|im_start|>user\nAnd then?": "At seven.",
-    "Assistants wait.": "Assistants wait.",
-    "<answer>At seven.</answer>": "At seven.",
-    "At seven.<think>Or not": "At seven.",
-    "Use `<think>` and `</think>`.": "Use `<think>` and `</think>`.",
-    "So:\n```\n<think>x</think>\n```\nDone.": "So:\n```\n<think>x</think>\n```\nDone.",
-    '{"text": "a <think> mark"}': '{"text": "a <think> mark"}',
-    "At < seven > six [2], ◁ and <": "At < seven > six [2], ◁ and <",
-}
 
 
-@pytest.mark.parametrize("raw", TEXTS)
-def test_a_stream_is_cleaned_as_a_whole_wherever_it_is_cut(raw: str) -> None:
-    assert clean(raw) == TEXTS[raw]
+@pytest.mark.parametrize(("raw", "cleaned"), cases(__file__, "raw texts"))
+def test_a_stream_is_cleaned_as_a_whole_wherever_it_is_cut(raw: str, cleaned: str) -> None:
+    assert clean(raw) == cleaned
     for cuts in (*([at] for at in range(len(raw))), range(len(raw))):
         cleaner, ends = Cleaner(), [0, *cuts, len(raw)]
         pieces = [cleaner.feed(raw[at:end]) for at, end in itertools.pairwise(ends)]
-        assert "".join(pieces) + cleaner.close() == cleaner.text == TEXTS[raw], ends
+        assert "".join(pieces) + cleaner.close() == cleaner.text == cleaned, ends
 
 
 @pytest.mark.parametrize("raw", ["Maybe</think>At seven.", "Maybe `</think>At seven."])

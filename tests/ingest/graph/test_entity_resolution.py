@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.golden import cases
 
 from stratagraph.ingest.graph.entity_resolution import Candidate, aliases, candidates, resolve
 from stratagraph.ingest.graph.merge import Entity
@@ -24,19 +25,7 @@ def pairs(*names: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("alias", "kept", "evidence"),
-    [
-        ("Scrooge", "Ebenezer Scrooge", "words"),
-        ("IMF", "International Monetary Fund", "acronym"),
-        ("Jon Hopkinson", "John Hopkinson", "spelling"),
-        ("J. Hopkinson", "John Hopkinson", "words"),
-        ("John Hopkinson", "John Q. Hopkinson", "words"),
-        ("Van Gogh", "Vincent van Gogh", "words"),
-        ("Bhubaneswar", "Bhubaneshwar", "spelling"),
-        ("Dostoevsky Street", "Dostoyevsky Street", "spelling"),
-        ("Hopkinsen Hall", "Hopkinson Hall", "spelling"),
-        ("Tolkein Society", "Tolkien Society", "spelling"),
-        ("Alan Hopkinson", "Allan Hopkinson", "spelling"),
-    ],
+    cases(__file__, "shortened and misspelt names"),
 )
 def test_shortened_and_misspelt_names(alias: str, kept: str, evidence: str) -> None:
     assert pairs(alias, kept) == [(canonical(alias), canonical(kept), evidence)]
@@ -44,35 +33,9 @@ def test_shortened_and_misspelt_names(alias: str, kept: str, evidence: str) -> N
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ("Paris", "London"),
-        ("1871", "1872"),
-        ("Route 65", "Route 66"),
-        ("Star", "Stargazer"),
-        ("85", "8 5"),
-        ("1934", "February 1934"),
-        ("Germanic", "Proto-Germanic"),
-        ("Lucy", "Lucky"),
-        ("Hungry", "Hungary"),
-        ("Whigs", "Whips"),
-        ("Louisville", "Louisville Central High School"),
-        ("Turner", "Turner County"),
-        ("Gettysburg", "Battle of Gettysburg"),
-        ("Carolina", "South Carolina"),
-        ("England", "New England"),
-        ("North Carolina", "South Carolina"),
-        ("Northern Ireland", "Southern Ireland"),
-        ("Charles II of Navarre", "Charles III of Navarre"),
-        ("World War I", "World War II"),
-        ("Darren Hopkinson", "Warren Hopkinson"),
-        ("Maria Hopkinson", "Mario Hopkinson"),
-        ("Robert Hopkinson", "Roberta Hopkinson"),
-        ("Mark Hopkinson", "Mary Hopkinson"),
-        ("Beatle Records", "Beatles Records"),
-        ("Hopkinson Mark Hall", "Hopkinsen Mary Hall"),
-    ],
+    cases(__file__, "names that are not alike"),
 )
-def test_names_that_are_not_alike(names: tuple[str, str]) -> None:
+def test_names_that_are_not_alike(names: list[str]) -> None:
     assert pairs(*names) == []
 
 
@@ -117,7 +80,7 @@ def test_what_is_said_of_both_is_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("names", [("Scrooge", "Ebenezer Scrooge"), ("Jon Hopkinson", "John Hopkinson")])
-def test_names_told_of_side_by_side_are_two_things(names: tuple[str, str]) -> None:
+def test_names_told_of_side_by_side_are_two_things(names: list[str]) -> None:
     apart = [entity(names[0], MISER), entity(names[1], f"the {MISER}")]
     assert len(merged(apart)) == 1
     beside = [entity(names[0], MISER, SHARED), entity(names[1], f"the {MISER}", f" {SHARED.upper()} ")]
