@@ -19,10 +19,7 @@ def csv_texts(folder: Path, text: str, name: str = "t.csv") -> list[str]:
     return [document.text for document in sg.read_documents(folder / name)]
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    cases(__file__, "a row is one statement"),
-)
+@pytest.mark.parametrize(("text", "rows"), cases(__file__, "a row is one statement"))
 def test_a_row_is_one_statement(tmp_path: Path, text: str, rows: list[str]) -> None:
     assert csv_texts(tmp_path, text) == rows
 

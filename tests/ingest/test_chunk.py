@@ -43,10 +43,7 @@ PARTS = st.sampled_from([*SENTENCES, *SPACES, "word", "\ufeff", "\x00", "a" * 40
 TEXTS = st.lists(PARTS, max_size=60).map(" ".join) | st.text(max_size=300)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    cases(__file__, "sentences"),
-)
+@pytest.mark.parametrize(("text", "expected"), cases(__file__, "sentences"))
 def test_sentences(text, expected):
     assert sentence_texts(text) == expected
 

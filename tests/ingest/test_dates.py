@@ -12,10 +12,7 @@ from stratagraph.ingest.names.linking import link
 from stratagraph.ingest.names.spelling import iso_date
 
 
-@pytest.mark.parametrize(
-    ("written", "iso"),
-    cases(__file__, "dates by their numbers"),
-)
+@pytest.mark.parametrize(("written", "iso"), cases(__file__, "dates by their numbers"))
 def test_dates_by_their_numbers(written: str, iso: str | None) -> None:
     assert iso_date(written) == iso
 

@@ -40,10 +40,7 @@ entities = json_as(Entities)
 report = json_as(Report)
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    cases(__file__, "plain text"),
-)
+@pytest.mark.parametrize(("answer", "text"), cases(__file__, "plain text"))
 def test_plain_text(answer: str, text: str) -> None:
     assert plain_text(answer) == text
 
@@ -56,10 +53,7 @@ def test_nothing_is_no_text(answer: str) -> None:
         plain_text(answer)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    cases(__file__, "a refusal is no text"),
-)
+@pytest.mark.parametrize("answer", cases(__file__, "a refusal is no text"))
 def test_a_refusal_is_no_text(answer: str) -> None:
     with pytest.raises(ParseFailed, match="declines"):
         plain_text(answer)
@@ -70,19 +64,13 @@ def test_a_long_text_may_begin_like_a_refusal() -> None:
     assert plain_text(text) == text.strip()
 
 
-@pytest.mark.parametrize(
-    "answer",
-    cases(__file__, "json is found and put right"),
-)
+@pytest.mark.parametrize("answer", cases(__file__, "json is found and put right"))
 def test_json_is_found_and_put_right(answer: str) -> None:
     found = entity(answer)
     assert (found.name, found.kind, found.aliases, found.note) == ("Ada", "person", [], None)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    cases(__file__, "lists"),
-)
+@pytest.mark.parametrize("answer", cases(__file__, "lists"))
 def test_lists(answer: str) -> None:
     assert [each.name for each in entities(answer).entities] == ["A", "B"]
 
@@ -97,10 +85,7 @@ def test_an_object_where_a_list_was_asked() -> None:
     assert report('{"title": 1984, "rating": "8.5"}') == Report(title="1984", rating=8.5)
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    cases(__file__, "what does not fit is refused with a reason"),
-)
+@pytest.mark.parametrize(("answer", "reason"), cases(__file__, "what does not fit is refused with a reason"))
 def test_what_does_not_fit_is_refused_with_a_reason(answer: str, reason: str) -> None:
     with pytest.raises(ParseFailed, match=reason):
         report(answer)
@@ -151,10 +136,7 @@ class Scored(BaseModel):
     count: int = 0
 
 
-@pytest.mark.parametrize(
-    ("written", "score"),
-    cases(__file__, "numbers as models write them"),
-)
+@pytest.mark.parametrize(("written", "score"), cases(__file__, "numbers as models write them"))
 def test_numbers_as_models_write_them(written: str, score: float) -> None:
     assert json_as(Scored)(f'{{"score": {written}, "rating": "4/5", "count": "3"}}').score == score
     assert json_as(Scored)('{"score": 1, "rating": "4/5"}').rating == 8

@@ -56,10 +56,7 @@ def test_repair_requests_delimit_what_they_quote() -> None:
     assert prompt.system not in again.user
 
 
-@pytest.mark.parametrize(
-    "text",
-    cases(__file__, "a text cannot close its block"),
-)
+@pytest.mark.parametrize("text", cases(__file__, "a text cannot close its block"))
 def test_a_text_cannot_close_its_block(text: str) -> None:
     prompt = Prompt("p", "Read it.\n<passage>\n{{text}}\n</passage>\nAnd <b> is no block.")
     rendered = prompt.render({"text": text})

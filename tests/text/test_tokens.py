@@ -39,10 +39,7 @@ def vocabulary_file(folder, name):
     return folder / hashlib.sha1(tokens._URL.format(name=name).encode()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    cases(__file__, "the estimate counts by its documented rule"),
-)
+@pytest.mark.parametrize(("text", "count"), cases(__file__, "the estimate counts by its documented rule"))
 def test_the_estimate_counts_by_its_documented_rule(text, count):
     assert Estimate()(text) == count
 

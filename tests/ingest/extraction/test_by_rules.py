@@ -23,18 +23,12 @@ def corpus_names(*texts: str) -> set[str]:
     return {entity.name for entity in finish(collected).entities}
 
 
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    cases(__file__, "capitalised spans"),
-)
+@pytest.mark.parametrize(("sentence", "expected"), cases(__file__, "capitalised spans"))
 def test_capitalised_spans(sentence: str, expected: list[str]) -> None:
     assert names(sentence) == expected
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    cases(__file__, "a capital that only begins a sentence names nothing"),
-)
+@pytest.mark.parametrize("sentence", cases(__file__, "a capital that only begins a sentence names nothing"))
 def test_a_capital_that_only_begins_a_sentence_names_nothing(sentence: str) -> None:
     assert names(sentence) == []
 
@@ -56,8 +50,7 @@ def test_dates_are_told_by_units_and_are_no_entities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "title", "begins"),
-    cases(__file__, "a title is a name with and without its qualifier"),
+    ("text", "title", "begins"), cases(__file__, "a title is a name with and without its qualifier")
 )
 def test_a_title_is_a_name_with_and_without_its_qualifier(text: str, title: str, begins: list[str]) -> None:
     assert names(text, title=title)[: max(1, len(begins))] == begins
@@ -104,10 +97,7 @@ def test_descriptions_of_a_very_long_sentence_are_bounded_and_around_the_names()
 # ---- writing without capitals
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    cases(__file__, "other writing"),
-)
+@pytest.mark.parametrize(("text", "expected"), cases(__file__, "other writing"))
 def test_other_writing(text: str, expected: set[str]) -> None:
     assert set(expected) <= set(names(text))
     assert "1898年" not in names(text)  # a date is told by the unit
@@ -116,10 +106,7 @@ def test_other_writing(text: str, expected: set[str]) -> None:
 # ---- questions and terms
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    cases(__file__, "names in a question"),
-)
+@pytest.mark.parametrize(("question", "expected"), cases(__file__, "names in a question"))
 def test_names_in_a_question(question: str, expected: tuple[str, ...]) -> None:
     assert question_entities(question) == tuple(expected)
 
@@ -189,10 +176,7 @@ def test_a_title_is_a_name_if_it_does_not_say_something(title: str, named: bool)
     assert title in corpus_names(f"{text} It is known as {title} today.")
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    cases(__file__, "persons of a corpus"),
-)
+@pytest.mark.parametrize(("texts", "expected"), cases(__file__, "persons of a corpus"))
 def test_persons_of_a_corpus(texts: list[str], expected: set[str]) -> None:
     assert corpus_names(*texts) == set(expected)
 
@@ -235,9 +219,6 @@ def test_ten_thousand_repetitions_are_no_entity_and_no_ordeal(pattern: str) -> N
     assert len(found.entities) < 10
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    cases(__file__, "code is told from prose"),
-)
+@pytest.mark.parametrize(("text", "expected"), cases(__file__, "code is told from prose"))
 def test_code_is_told_from_prose(text: str, expected: set[str]) -> None:
     assert set(names(text)) == set(expected)

@@ -259,10 +259,7 @@ def test_numbers_that_are_wrong_lose_only_themselves() -> None:
     assert index.last_report.notes["numbers of unknown sentences that could not be read dropped"] == 2
 
 
-@pytest.mark.parametrize(
-    "answer",
-    cases(__file__, "what a careful reader understands is understood"),
-)
+@pytest.mark.parametrize("answer", cases(__file__, "what a careful reader understands is understood"))
 def test_what_a_careful_reader_understands_is_understood(answer: object) -> None:
     found = parse_named_sentences(answer if isinstance(answer, str) else json.dumps(answer))
     assert {number: list(names) for number, names in found.names.items()} == {1: ["Ada", "Bo"], 2: ["Ada"]}

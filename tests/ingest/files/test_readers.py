@@ -121,10 +121,7 @@ def test_a_kind_is_read_as_the_guide_says(kind: str, tmp_path: Path) -> None:
         assert not re.search(rf"\b(?:{words})\b", document.text), (claim, document.text)
 
 
-@pytest.mark.parametrize(
-    ("markup", "text"),
-    cases(__file__, "html as it is found"),
-)
+@pytest.mark.parametrize(("markup", "text"), cases(__file__, "html as it is found"))
 def test_html_as_it_is_found(markup: str, text: str, tmp_path: Path) -> None:
     assert read(tmp_path, "a.html", markup).text == text
 

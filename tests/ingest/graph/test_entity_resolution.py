@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.golden import cases
+from tests.cases import cases
 
 from stratagraph.ingest.graph.entity_resolution import Candidate, aliases, candidates, resolve
 from stratagraph.ingest.graph.merge import Entity
@@ -23,18 +23,12 @@ def pairs(*names: str) -> list[tuple[str, str, str]]:
     return [(c.alias, c.kept, c.evidence) for c in candidates([entity(name) for name in names])]
 
 
-@pytest.mark.parametrize(
-    ("alias", "kept", "evidence"),
-    cases(__file__, "shortened and misspelt names"),
-)
+@pytest.mark.parametrize(("alias", "kept", "evidence"), cases(__file__, "shortened and misspelt names"))
 def test_shortened_and_misspelt_names(alias: str, kept: str, evidence: str) -> None:
     assert pairs(alias, kept) == [(canonical(alias), canonical(kept), evidence)]
 
 
-@pytest.mark.parametrize(
-    "names",
-    cases(__file__, "names that are not alike"),
-)
+@pytest.mark.parametrize("names", cases(__file__, "names that are not alike"))
 def test_names_that_are_not_alike(names: list[str]) -> None:
     assert pairs(*names) == []
 

@@ -15,18 +15,12 @@ from stratagraph.errors import Damaged
 from stratagraph.ingest.names.index import NameIndex, canonical, words
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    cases(__file__, "two spellings of one name"),
-)
+@pytest.mark.parametrize(("one", "other"), cases(__file__, "two spellings of one name"))
 def test_two_spellings_of_one_name(one: str, other: str) -> None:
     assert canonical(one) == canonical(other)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    cases(__file__, "two names stay two"),
-)
+@pytest.mark.parametrize(("one", "other"), cases(__file__, "two names stay two"))
 def test_two_names_stay_two(one: str, other: str) -> None:
     assert canonical(one) != canonical(other)
 

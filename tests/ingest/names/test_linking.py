@@ -61,8 +61,7 @@ def test_words_of_grammar_are_names_where_they_are_written_so(question: str, nam
 
 
 @pytest.mark.parametrize(
-    ("names", "question", "named", "contained"),
-    cases(__file__, "a question names what it writes as a name"),
+    ("names", "question", "named", "contained"), cases(__file__, "a question names what it writes as a name")
 )
 def test_a_question_names_what_it_writes_as_a_name(
     names: list[str], question: str, named: list[int], contained: list[int]
