@@ -36,7 +36,6 @@ from stratagraph.testing.contract import (
     state_after_update,
     written_summary,
 )
-from tests.store.support import everything_in, traces_of
 
 BOTH = pytest.mark.parametrize("case", ["lshtree-sync", "lshtree-async"], indirect=True)
 """For what no method does itself."""
@@ -123,24 +122,6 @@ def test_insert_equals_rebuild(call: Caller, method: str) -> None:
     report = call(grown, "insert", documents(10, start=30))
     assert len(report.added) == 10
     assert_equal_states(state_after_update(grown, method), state_after_update(whole, method))
-
-
-def test_delete_equals_never_inserted(call: Caller, method: str) -> None:
-    never = call.build(documents(30), method=method, llm=CountingModel())
-    shrunk = call.build(documents(40), method=method, llm=CountingModel())
-    gone = [document.id for document in documents(10, start=30)]
-    report = call(shrunk, "delete", gone)
-    assert set(report.deleted) == set(gone)
-    assert_equal_states(state_after_update(shrunk, method), state_after_update(never, method))
-
-
-def test_update_replaces_a_document(call: Caller, method: str) -> None:
-    index = call.build(documents(20), method=method)
-    changed = sg.Document("doc-003", "Entirely new: the lighthouse of glass.", {"topic": "light"})
-    report = call(index, "insert", [changed])
-    assert report.updated == ("doc-003",)
-    fresh = call.build([d if d.id != "doc-003" else changed for d in documents(20)], method=method)
-    assert_equal_states(state_after_update(index, method), state_after_update(fresh, method))
 
 
 @BOTH
@@ -290,19 +271,6 @@ def test_build_close_open_is_equal(call: Caller, method: str, tmp_path: Path) ->
 
 
 # Deleting leaves no trace; filters hold
-
-
-def test_nothing_of_a_deleted_document_stays(call: Caller, method: str, tmp_path: Path) -> None:
-    secret = "xylographer"
-    model = CountingModel()
-    docs = [*documents(30), sg.Document("secret-id", f"The harbour {secret} owes the ferry captain money.")]
-    index = call.build(docs, method=method, llm=model, path=tmp_path / "idx")
-    before = everything_in(tmp_path / "idx")
-    assert secret.encode() in before
-    assert b"secret-id" in before
-    call(index, "delete", "secret-id")
-    assert traces_of(tmp_path / "idx", secret) == []
-    assert traces_of(tmp_path / "idx", "secret-id") == []
 
 
 def test_a_filter_never_leaks_through_a_summary(built: sg.Index, call: Caller, method: str) -> None:

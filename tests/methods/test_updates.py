@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import stratagraph as sg
@@ -78,20 +77,6 @@ def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
     handled_by_update = sum(each is records.NODES or isinstance(each, Node) for each in handled)
     assert snapshot_of(index).part("graph").size > 1000
     assert handled_by_update < 100
-
-
-@pytest.mark.parametrize("method", NAMES)
-def test_regrouping_makes_the_groups_of_a_build(method: str) -> None:
-    every = meetings(60)
-    anew = sg.build_index(every[20:], method, embedder=FakeEmbedder(), progress=False)
-    index = sg.build_index(every[:40], method, embedder=FakeEmbedder(), progress=False)
-    for start in (0, 10):
-        index.insert(every[40 + start : 50 + start])
-        index.delete([document.id for document in every[start : start + 10]])
-    index.regroup()
-    assert _made_of(index, method) == _made_of(anew, method)
-    vectors = [snapshot_of(each).part(method).arrays["vectors"] for each in (index, anew)]
-    assert np.array_equal(vectors[0], vectors[1])
 
 
 def test_the_groups_of_a_tree_are_made_anew_when_many_chunks_are_new() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from stratagraph.errors import Damaged
+from stratagraph.store import patches
 from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
@@ -103,6 +106,28 @@ def everything_in(folder: Path) -> bytes:
     """The bytes of all files, and those that are in compressed blocks."""
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     return b"\0".join([*files, *(raw for _, raw in _records(folder))])
+
+
+def keys_in(folder: Path, wanted: set[int]) -> set[int]:
+    """The keys that are in the bytes of a folder, at any offset and in either order of bytes."""
+    data, keys = everything_in(folder), np.array(sorted(wanted), np.uint64)
+    found: set[int] = set()
+    for offset in range(8):
+        count = (len(data) - offset) // 8
+        for order in "<>":
+            words = np.frombuffer(data, f"{order}u8", count, offset)
+            found.update(keys[np.isin(keys, words)].tolist())
+    return found
+
+
+@contextmanager
+def patching(always: bool) -> Iterator[None]:
+    """Small arrays are patched too, or none are."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patches, "LEAST", 0 if always else 1 << 60)
+        patched.setattr(patches, "SHARE", 0)
+        patched.setattr(patches, "SMALL", -1)
+        yield
 
 
 def _records(folder: Path) -> Iterator[tuple[Path, bytes]]:

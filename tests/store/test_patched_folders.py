@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,13 @@ from numpy.typing import NDArray
 import stratagraph as sg
 from stratagraph.errors import Damaged
 from stratagraph.operations.inspection import verify_folder
-from stratagraph.store import patches
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 from stratagraph.types.built import Holds
 from tests.campaigns.faults import signed
-from tests.store.support import DIMENSION, chunks, manifest, rewrite_arrays, traces_of
+from tests.store.support import DIMENSION, chunks, manifest, patching, rewrite_arrays
 
 METHODS = ["lshtree", "archrag", "noderag", "hirag"]
 NAMES = ["Ada Moreno", "Basil Hart", "Cora Lindqvist", "Dunmore Abbey", "Eskil Bay", "Farrow Mill"]
@@ -38,16 +35,6 @@ def documents(start: int, stop: int) -> list[sg.Document]:
         )
         for each in range(start, stop)
     ]
-
-
-@contextmanager
-def patching(always: bool) -> Iterator[None]:
-    """Small arrays are patched too, or none are."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(patches, "LEAST", 0 if always else 1 << 60)
-        patched.setattr(patches, "SHARE", 0)
-        patched.setattr(patches, "SMALL", -1)
-        yield
 
 
 def updated(path: Path) -> None:
@@ -121,20 +108,6 @@ def test_an_insert_keeps_the_files_that_it_patches(folder: Path) -> None:
     assert after == before
 
 
-def test_a_delete_keeps_no_file_that_says_something_of_rows(folder: Path) -> None:
-    with patching(True), sg.open_index(folder, embedder=FakeEmbedder()) as index:
-        index.insert([sg.Document("secret", "Zebulon Quist met Ada Moreno in 1951.")])
-        key = snapshot_of(index).part("graph").arrays["names.name_keys"].copy()
-        index.delete(["secret"])
-        left = snapshot_of(index).part("graph").arrays["names.name_keys"]
-        gone = np.setdiff1d(key, left)
-    assert len(gone) == 1
-    assert files(folder, "patches/parts/*") == set()
-    assert files(folder, "patches/numbers/*") != set()
-    assert traces_of(folder, "Quist") == []
-    assert not any(gone.tobytes() in path.read_bytes() for path in folder.rglob("*.arrays"))
-
-
 @pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.float32])
 def test_a_deletion_erases_content_by_its_declaration(tmp_path: Path, dtype: Any) -> None:
     folder = IndexFolder.create(tmp_path)
@@ -159,8 +132,7 @@ def test_a_deletion_erases_content_by_its_declaration(tmp_path: Path, dtype: Any
     assert [each.parent.name for each in left] == ["numbers"]
 
 
-@pytest.mark.parametrize("size", [4, 8])
-def test_no_hash_of_a_deleted_name_is_left_in_any_byte(tmp_path: Path, size: int) -> None:
+def test_no_hash_of_a_word_of_a_deleted_name_is_left_in_any_byte(tmp_path: Path) -> None:
     secret = sg.Document("secret", "Zebulon Quistorpe met Ada Moreno on board of the Halvarine in 1951.")
     path = tmp_path / "idx"
     with (
@@ -170,24 +142,24 @@ def test_no_hash_of_a_deleted_name_is_left_in_any_byte(tmp_path: Path, size: int
         ) as index,
     ):
         index.insert(documents(60, 61))
-        before = hashes(index, size)
+        before = hashes(index)
         index.delete(["secret"])
-        left = hashes(index, size)
+        left = hashes(index)
     gone = np.setdiff1d(before, left)
     assert len(gone) > 5
     content = b"".join(each.read_bytes() for each in path.rglob("*") if each.is_file())
     assert files(path, "patches/numbers/*") != set()
-    assert [hex(each) for each in gone.tolist() if each.to_bytes(size, "little") in content] == []
+    assert [hex(each) for each in gone.tolist() if each.to_bytes(4, "little") in content] == []
 
 
-def hashes(index: sg.Index, size: int) -> Any:
-    """What arrays hold that stands for names, words and texts: numbers of so many bytes, which are large."""
+def hashes(index: sg.Index) -> Any:
+    """The hashes of words in arrays: numbers of 32 bits, which are large."""
     snapshot = snapshot_of(index)
     found = [
         np.asarray(array).reshape(-1)
         for part in snapshot.manifest.parts
         for array in snapshot.part(part).arrays.values()
-        if array.dtype == np.dtype(f"<u{size}")
+        if array.dtype == np.uint32
     ]
     return np.setdiff1d(np.concatenate(found), np.arange(1 << 16))
 

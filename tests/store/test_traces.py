@@ -9,7 +9,6 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import stratagraph as sg
@@ -19,7 +18,7 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
 from stratagraph.types.records import content_key
-from tests.store.support import everything_in, publish, traces_of
+from tests.store.support import keys_in, publish, traces_of
 
 SECRET = "The key lies under the third stone"
 
@@ -127,18 +126,6 @@ def keys(values: set[str]) -> set[int]:
     found |= {content_key(kind, value) for kind in KINDS for value in values}
     halves = [value for value in values if len(value) == 32 and set(value) <= set("0123456789abcdef")]
     return found | {int(half, 16) for value in halves for half in (value[:16], value[16:])}
-
-
-def keys_in(folder: Path, wanted: set[int]) -> set[int]:
-    """The keys that are in the bytes of a folder, at any offset and in either order of bytes."""
-    data, keys = everything_in(folder), np.array(sorted(wanted), np.uint64)
-    found: set[int] = set()
-    for offset in range(8):
-        count = (len(data) - offset) // 8
-        for order in "<>":
-            words = np.frombuffer(data, f"{order}u8", count, offset)
-            found.update(keys[np.isin(keys, words)].tolist())
-    return found
 
 
 def test_a_deletion_leaves_no_key_of_what_it_removes(tmp_path: Path) -> None:
