@@ -52,44 +52,11 @@ def read(folder: Path, name: str, content: str | bytes) -> sg.Document:
     return sg.Document(document.id, document.text, {**document.metadata, "notes": notes}, document.sections)
 
 
-def slides() -> bytes:
-    pptx = pytest.importorskip("pptx")
-    charts, kinds = pytest.importorskip("pptx.chart.data"), pytest.importorskip("pptx.enum.chart")
-    deck = pptx.Presentation()
-    second, first, third = (deck.slides.add_slide(deck.slide_layouts[5]) for _ in range(3))
-    first.shapes.title.text, second.shapes.title.text, third.shapes.title.text = (
-        "Opening",
-        "Closing",
-        "Unshown",
-    )
-    third._element.set("show", "0")
-    table = first.shapes.add_table(2, 2, 0, 0, 9, 9).table
-    for place, text in enumerate(("Port", "Fare", "Ostra", "12")):
-        table.cell(place // 2, place % 2).text = text
-    data = charts.CategoryChartData()
-    data.categories = ["Bremen", "Soll"]
-    data.add_series("Winter fare", (7, 17.5))
-    first.shapes.add_chart(kinds.XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, data)
-    group = first.shapes.add_group_shape()
-    group.shapes.add_textbox(0, 0, 9, 9).text_frame.text = "in a group"
-    covert = group.shapes.add_textbox(0, 0, 9, 9)
-    covert.text_frame.text = "covert shape"
-    covert._element.nvSpPr.cNvPr.set("hidden", "1")
-    first.notes_slide.notes_text_frame.text = "Speak up."
-    order = deck.slides._sldIdLst
-    order.insert(0, order[1])
-    made = io.BytesIO()
-    deck.save(made)
-    return made.getvalue()
-
-
 def golden(name: str, folder: Path) -> sg.Document:
-    """The document in a golden file, or in one of the two that are made here."""
+    """The document in a golden file, or in a PDF that is made here."""
     if name == "a.pdf":
         pytest.importorskip("pypdfium2")
         return read(folder, name, pdf(["Page one of the maintenance log."]))
-    if name == "a.pptx":
-        return read(folder, name, slides())
     path = GOLDEN / (f"{name}.json" if name.endswith("ipynb") else name)  # else linters would read it
     if path.is_file():
         return read(folder, name, path.read_bytes())
