@@ -6,15 +6,13 @@ and `claims.json` what of them must be in the text and what must not, under the 
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
 from tests.cases import cases
-from tests.test_files import pdf
+from tests.test_files import pdf, zipped
 
 import stratagraph as sg
 
@@ -34,14 +32,6 @@ KINDS = {
     "mail": "a.eml",
     "notebook": "a.ipynb",
 }
-
-
-def zipped(**parts: str | bytes) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    return made.getvalue()
 
 
 def read(folder: Path, name: str, content: str | bytes) -> sg.Document:
@@ -94,8 +84,8 @@ def test_html_as_it_is_found(markup: str, text: str, tmp_path: Path) -> None:
 
 
 WORDS = (
-    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{}</w:body>'
-    "</w:document>"
+    b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>%s</w:body>'
+    b"</w:document>"
 )
 
 
@@ -111,7 +101,13 @@ WORDS = (
         ("type.eml", "Subject: text\nContent-Type: text/plain" + "; a=b" * 100_000 + "\n\nbody"),
         (
             "paragraphs.docx",
-            zipped(**{"word/document.xml": WORDS.format("<w:p><w:r><w:t>text</w:t></w:r></w:p>" * 50_000)}),
+            zipped(
+                **{
+                    "word/document.xml": WORDS.format(
+                        "<w:p><w:r><w:t>text</w:t></w:r></w:p>" * 50_000
+                    ).encode()
+                }
+            ),
         ),
         ("list.md", "text\n\n" + "- " * 500_000 + "\n"),
     ],
