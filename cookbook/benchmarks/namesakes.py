@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
-from stratagraph.ingest.graph.merge import canonical_name, resolved
+from stratagraph.ingest.graph.grouping import resolved
+from stratagraph.ingest.names.spelling import canonical_name
 
 PASSAGES = Path(__file__).parents[2] / "tests" / "pipeline" / "namesakes.jsonl"
 _MERGED = re.compile(r"resolved: (['\"])(.+?)\1 is (['\"])(.+?)\3 \(")

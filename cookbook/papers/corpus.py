@@ -18,17 +18,16 @@ from stratagraph.errors import CallFailed, ModelError
 from stratagraph.eval import Indexing, Passage, Ranker
 from stratagraph.eval.answering import unestimated
 from stratagraph.eval.rankers import AnswerFailed, Workbench
-from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import extract_corpus
-from stratagraph.ingest.extraction.stored import extractions
-from stratagraph.ingest.graph.entity_resolution import default_rule
-from stratagraph.ingest.graph.merge import merge
-from stratagraph.ingest.graph.stage import build_graph, resolved
+from stratagraph.ingest.graph.grouping import Grouping
+from stratagraph.ingest.graph.resolution import resolved
+from stratagraph.ingest.graph.stage import build_graph
+from stratagraph.ingest.graph.tables import tabulated
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.types.records import Failure, Node, Usage, chunk_id
+from stratagraph.types.records import Failure, Node, Usage, chunk_id, content_keys
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -134,17 +133,14 @@ class Corpus:
         asked["use_llm"] = gate.has_llm and settings.mode != "nlp"
         extracted: Any = _Held((await extract_corpus(corpus, gate, given=given, **asked)).made)
         built = await build_graph(corpus, extracted, gate, **asked)
-        merged = merge(extractions(extracted, corpus.size))
-        settle(merged, corpus.size)
+        tables, texts = tabulated(extracted, corpus.size)
+        graph = Grouping(tables)
         if settings.resolve:
-            use_llm = asked["use_llm"]
-            merged = await resolved(corpus, extracted, merged, gate, rule=default_rule, use_llm=use_llm)
-        rows = {node.id: row for row, node in enumerate(built.made) if node.kind == "entity"}
+            graph = await resolved(corpus, extracted, tables, graph, gate, use_llm=asked["use_llm"])
+        source, target, said, stating = (each.tolist() for each in graph.stated())
         facts: dict[tuple[int, str, int], set[int]] = {}  # equal facts of several chunks are one
-        for (first, second), relation in merged.relations.items():
-            for chunk, subject, predicate in relation.strengths:
-                target = second if subject == first else first
-                facts.setdefault((rows[subject], predicate, rows[target]), set()).add(chunk)
+        for subject, key, other, chunk in zip(source, said, target, stating, strict=True):
+            facts.setdefault((subject, texts[key], other), set()).add(chunk)
         triples = [Triple(*fact, tuple(sorted(stating))) for fact, stating in sorted(facts.items())]
         return Graph(built.made, built.arrays, triples, corpus.size)
 
@@ -181,6 +177,7 @@ class _Held:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
+        self.keys = content_keys(node.id for node in nodes)
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         return [self._nodes[row] for row in rows]

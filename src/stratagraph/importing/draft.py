@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from stratagraph.ingest.graph.merge import LONGEST_NAME
 from stratagraph.ingest.names.index import canonical
+from stratagraph.ingest.names.spelling import LONGEST_NAME
 from stratagraph.types.records import (
     Chunk,
     Document,

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import Keys, Labels, lookup
+from stratagraph.ingest.carryover import Keys, Labels
+from stratagraph.kernels.ranges import KeyTable
 from stratagraph.types.protocols import Rows
 
 Marks = NDArray[np.uint64]
@@ -20,7 +21,7 @@ _STEP, _FIRST, _SECOND, _OTHER = (
     np.uint64(each)
     for each in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x5851F42D4C957F2D)
 )
-_SALTS, _FACTORS = np.array([0, _OTHER], np.uint64), np.array([_STEP, _OTHER], np.uint64)
+_SALTS, _FACTORS = np.array([[[0], [_OTHER]], [[_STEP], [_OTHER]]], np.uint64)
 
 
 def mixed(numbers: NDArray[np.integer]) -> Keys:
@@ -40,11 +41,11 @@ def combined(*parts: NDArray[np.integer]) -> Marks:
 
     Each part is a number for each thing, shape (n,), or its mark, shape (n, 2).
     """
-    marks = np.zeros((len(parts[0]), 2), np.uint64)
+    marks = np.zeros((2, len(parts[0])), np.uint64)
     for part in parts:  # two polynomials, one for each half
         marks *= _FACTORS
-        marks += (part if part.ndim == 2 else part[:, None]).astype(np.uint64, copy=False)
-    return mixed(marks + _SALTS)
+        marks += part.T.astype(np.uint64, copy=False)
+    return mixed(marks + _SALTS).T
 
 
 def list_sums(indptr: Rows, values: Keys) -> Keys:
@@ -64,7 +65,9 @@ def label_sums(labels: Labels, marks: Marks, count: int) -> Marks:
 
 def find_marks(marks: Marks, marks_before: Marks) -> Rows:
     """The place of each mark in `marks_before`, or -1, shape (n,)."""
-    places = lookup(marks[:, 0], marks_before[:, 0])
+    by_key = np.argsort(marks_before[:, 0])
+    at = KeyTable(marks_before[by_key, 0]).find(marks[:, 0])
+    places = np.append(by_key, -1)[at]
     there = np.flatnonzero(places >= 0)
     places[there[marks_before[places[there], 1] != marks[there, 1]]] = -1
     return places

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 from tests.ingest.support import Spans
 
 import stratagraph as sg
-from stratagraph.ingest.graph import stage as graph
-from stratagraph.ingest.graph.merge_state import PREFIX
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_equal_states, state, state_after_update
-from stratagraph.testing.opened import snapshot_of
 
 NAMES = [
     "Ada Marsh",
@@ -70,13 +66,10 @@ def build(
         ("hirag", True, True),
     ],
 )
-def test_what_is_merged_again_gives_the_graph_of_a_build(
-    method: str, with_model: bool, pooled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_merged_again_gives_the_graph_of_a_build(method: str, with_model: bool, pooled: bool) -> None:
     chance, llm = random.Random(7), CountingModel() if with_model else None
     docs = documents(chance, 60)
     with build(docs, method, llm, pooled=pooled) as index:
-        finish = graph.finish
         for step in range(6):
             if step % 4 == 1:
                 gone = chance.sample(sorted(docs), 2)
@@ -87,11 +80,9 @@ def test_what_is_merged_again_gives_the_graph_of_a_build(
             ]
             changed = list({each.id: each for each in changed}.values())
             docs |= {each.id: each for each in changed}
-            monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
             if step % 4 == 1:
                 index.delete(gone)
             index.insert(changed)
-            monkeypatch.setattr(graph, "finish", finish)
             if step % 2 == 0:
                 continue
             with build(docs, method, llm, pooled=pooled) as fresh:
@@ -112,17 +103,14 @@ def unspaced(chance: random.Random) -> str:
     return "。".join([*said, chance.choice(said)]) + "。Ada Marsh met Otto Lind."
 
 
-def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_without_capitals_is_merged_again_too() -> None:
     chance = random.Random(3)
     docs = {f"d{at:02}": sg.Document(f"d{at:02}", unspaced(chance)) for at in range(40)}
     with build(docs, "lshtree", None) as index:
-        finish = graph.finish
         for step in range(10):
             changed = sg.Document(chance.choice([*docs, f"n{step}"]), unspaced(chance))
             docs[changed.id] = changed
-            monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
             index.insert([changed])
-            monkeypatch.setattr(graph, "finish", finish)
             if step % 3:
                 continue
             with build(docs, "lshtree", None) as fresh:
@@ -130,18 +118,3 @@ def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.Monkey
                     state_after_update(index, "lshtree"), state_after_update(fresh, "lshtree")
                 )
                 assert index.last_report.notes == fresh.last_report.notes
-
-
-def test_a_graph_that_keeps_no_state_for_updates_grows(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    chance = random.Random(5)
-    docs, more = documents(chance, 30), sg.Document("d99", passage(chance))
-    monkeypatch.setattr(graph.merge_state, "closed", lambda extraction: False)
-    with build(docs, "lshtree", None) as index:
-        assert not any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
-        monkeypatch.undo()
-        index.insert([more])
-        assert any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
-        with build({**docs, "d99": more}, "lshtree", None) as fresh:
-            assert_equal_states(state_after_update(index, "lshtree"), state_after_update(fresh, "lshtree"))

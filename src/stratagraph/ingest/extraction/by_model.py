@@ -32,8 +32,8 @@ from stratagraph.ingest.extraction.sentence_form import (
     numbered,
     parse_named_sentences,
 )
-from stratagraph.ingest.graph.merge import canonical_name
 from stratagraph.ingest.names.index import canonical, words
+from stratagraph.ingest.names.spelling import canonical_name
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 from stratagraph.ingest.extraction.mentions import CAPITALS, Mention
-from stratagraph.ingest.graph.merge import Merge
 from stratagraph.ingest.names.spelling import MARKS, UNSPACED
 from stratagraph.text.stopwords import ENGLISH, NO_THINGS
 
@@ -187,23 +186,6 @@ def _runs(text: str, stops: frozenset[str]) -> Iterator[tuple[list[str], bool]]:
     yield run, True
 
 
-def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]:
-    """The phrases that become entities, by the number of chunks that have them among their terms.
-
-    A phrase must join at least two chunks and still tell them from others: at most 1 % of them (three are
-    never too many) have it. A phrase that is always part of the same longer one gives way to it, and one
-    with a word that names no thing ("four minutes", "sent back") is none.
-    """
-    most = most_common(chunks)
-    chosen = {term for term, count in document_frequency.items() if 2 <= count <= most and is_thing(term)}
-    contained: set[str] = set()
-    for term in chosen:
-        for part in parts_of(term):
-            if part in chosen and document_frequency[part] == document_frequency[term]:
-                contained.add(part)
-    return chosen - contained
-
-
 def most_common(chunks: int) -> int:
     """The maximum number of chunks that a term may occur in, of all `chunks`."""
     return max(_ALWAYS, int(chunks * _COMMON))
@@ -230,52 +212,7 @@ ADDRESSES = frozenset(_ADDRESSES.split())
 Miss Dunmore is named in full."""
 
 
-def settle(collected: Merge, chunks: int) -> None:
-    """Drop candidate names without support in the corpus, and promote terms that have it."""
-    frequency = {term: len(rows) for term, rows in collected.terms.items()}
-    lower: Counter[str] = Counter()  # in about how many chunks each word stands in lower case
-    for term, count in frequency.items():
-        first, _, second = term.partition(" ")
-        if second and " " not in second:
-            lower[first] += count
-    entities = collected.entities
-    certain = {key: sum(each.chunks.values()) for key, each in entities.items()}
-    collected.drop([key for key in certain if certain[key] < max(1, DOUBTFUL_SHARE * lower[key])])
-    full = by_short(entities)
-    targets = {
-        key: alias_of(key, entities.__contains__, lambda short: full.get(short, [])) for key in entities
-    }
-    if aliases := {key: target for key, target in targets.items() if target}:
-        collected.rename(aliases)
-    collected.promote_terms(sorted(select_terms(frequency, chunks)))
-
-
-def alias_of(
-    name: str, is_name: Callable[[str], bool], in_full: Callable[[str], Sequence[str]]
-) -> str | None:
-    """The name that one with a form of address stands for, or None.
-
-    `is_name` tells whether the corpus supports a name; `in_full` gives the supported names of a `short_of`.
-    """
-    front, _, rest = name.partition(" ")
-    if front not in ADDRESSES:
-        return None
-    if " " in rest:
-        return rest if is_name(rest) else None
-    named = in_full(name)
-    return named[0] if len(named) == 1 else None
-
-
 def short_of(name: str) -> str:
     """The form of address with the last name, of a person named in full under it; else ""."""
     front, _, rest = name.partition(" ")
     return f"{front} {rest.rpartition(' ')[2]}" if front in ADDRESSES and " " in rest else ""
-
-
-def by_short(names: Iterable[str]) -> dict[str, list[str]]:
-    """Names in full with a form of address, by their `short_of`."""
-    names_of: dict[str, list[str]] = {}
-    for name in names:
-        if short := short_of(name):
-            names_of.setdefault(short, []).append(name)
-    return names_of

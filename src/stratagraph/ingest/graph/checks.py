@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.checks import Checks, damage
-from stratagraph.ingest.graph import merge_state
+from stratagraph.ingest.graph import tables
+from stratagraph.ingest.graph.layout import MARKS
 from stratagraph.ingest.lexical import MARKED
 from stratagraph.kernels.checks import check_ascending, check_layout, check_range
 
@@ -34,8 +35,10 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
         _check_words(checks, chunks)
-        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # absent if updates merge everything
-            merge_state.check(checks, entities, relations, chunks)
+        checks.of("entities.condensed", np.uint8, (entities,))
+        checks.of("relations.condensed", np.uint8, (relations,))
+        tables.check(checks, chunks)
+        checks.of(MARKS, np.uint64, (entities + relations + units, 2))
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
         if "units.vectors" in arrays:

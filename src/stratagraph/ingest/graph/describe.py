@@ -1,4 +1,4 @@
-"""Descriptions of merged entities and relations, condensed where they are long; nodes of the graph."""
+"""Descriptions of entities and relations, condensed where they are long; nodes of the graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from stratagraph.ingest.extraction.stage import ExtractionConfig
-from stratagraph.ingest.graph.merge import Entity, Merged, Relation, Unit
+from stratagraph.ingest.graph.layout import Entity, Relation, Unit
 from stratagraph.ingest.summarize import MEMBER_TOKENS, extractive_summaries, first_words, fitted, words_for
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
@@ -17,8 +17,6 @@ from stratagraph.types.protocols import Corpus, Stored
 from stratagraph.types.records import Node, content_id
 
 PROMPT = load_prompt("stratagraph.ingest", "describe")
-MOST_UNITS = 200
-"""Most units that replace the description of an entity without one."""
 LONG_SENTENCES = 4
 """A model condenses sentences of passages that are longer than this many times `description_tokens`."""
 
@@ -174,18 +172,8 @@ class Describer:
         return CallItem(values, described.name, self._corpus.ids(described.chunks))
 
 
-def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
-    """The texts that describe each entity: its descriptions, or the units that name it if it has none."""
-    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities if not entity.fragments}
-    for unit in merged.units:
-        for key in unit.entities:
-            if key in units and len(units[key]) < MOST_UNITS:
-                units[key].append(unit.text)
-    return {entity.key: entity.fragments or tuple(units[entity.key]) for entity in merged.entities}
-
-
-class MergedNodes(MadeLate):
-    """The nodes of merged entities, then relations, then units.
+class GraphNodes(MadeLate):
+    """The nodes of entities, then of relations, then of units.
 
     `names` are the shown names of entities, and `descriptions` their descriptions, by canonical names;
     `condensed` are descriptions of relations with long ones, by id.
@@ -193,28 +181,30 @@ class MergedNodes(MadeLate):
 
     def __init__(
         self,
-        merged: Merged,
+        entities: Sequence[Entity],
+        relations: Sequence[Relation],
+        units: Sequence[Unit],
         names: Mapping[str, str],
         descriptions: Mapping[str, Description],
         condensed: Mapping[str, Description],
     ) -> None:
-        self._merged = merged
+        self._entities, self._relations, self._units = entities, relations, units
         self._names = names
         self._descriptions = descriptions
         self._condensed = condensed
-        self._starts = (len(merged.entities), len(merged.entities) + len(merged.relations))
+        self._starts = (len(entities), len(entities) + len(relations))
 
     def __len__(self) -> int:
-        return self._starts[1] + len(self._merged.units)
+        return self._starts[1] + len(self._units)
 
     def made(self, row: int) -> Node:
         """See `records.MadeLate`."""
-        merged, (relations, units) = self._merged, self._starts
+        relations, units = self._starts
         if row < relations:
-            return self._entity(merged.entities[row])
+            return self._entity(self._entities[row])
         if row < units:
-            return self._relation(merged.relations[row - relations])
-        unit = merged.units[row - units]
+            return self._relation(self._relations[row - relations])
+        unit = self._units[row - units]
         return Node(unit_id(unit), "unit", 0, unit.text, unit.chunks)
 
     def _entity(self, entity: Entity) -> Node:
@@ -240,9 +230,9 @@ class MergedNodes(MadeLate):
 
     def ids(self) -> Iterator[str]:
         """See `records.MadeLate`."""
-        yield from (entity.key for entity in self._merged.entities)
-        yield from map(relation_id, self._merged.relations)
-        yield from map(unit_id, self._merged.units)
+        yield from (entity.key for entity in self._entities)
+        yield from map(relation_id, self._relations)
+        yield from map(unit_id, self._units)
 
 
 def entity_text(entity: Entity, description: Description) -> str:

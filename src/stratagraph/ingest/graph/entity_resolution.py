@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stratagraph.ingest.graph.merge import Entity, Unit
+from stratagraph.ingest.graph.layout import Entity, Unit
 from stratagraph.ingest.names.index import canonical, words
 from stratagraph.models.gate import Gate
 from stratagraph.text.stopwords import FUNCTION

@@ -1,166 +1,363 @@
-"""Row layout of a graph: the chunks of its nodes, and arrays of rows. A build updates an empty graph."""
+"""Row layout of a grouped graph: the previous row of each node, and records of the nodes that are made anew.
+
+A node is that of a previous row if their marks are equal. A mark holds what the node's text and vector are
+made of, so rows with a known mark are copied, and nothing of them is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.graph.describe import MOST_UNITS
-from stratagraph.ingest.graph.merge import Entity, Relation, Unit
-from stratagraph.ingest.graph.update import Moved, Touched
+from stratagraph.ingest.carryover import Keys
+from stratagraph.ingest.extraction.stored import BATCH, extraction_of
+from stratagraph.ingest.graph.grouping import Grouping, Lists
+from stratagraph.ingest.marks import Marks, combined, find_marks, list_sums
 from stratagraph.ingest.names.index import NameIndex
-from stratagraph.kernels.ranges import ranges
+from stratagraph.kernels.ranges import borders, distinct, find, order
 from stratagraph.types.built import CarriedVectors
 from stratagraph.types.protocols import Rows, Stored, Vectors
+from stratagraph.types.records import content_key, content_keys
 
-_NO_ROWS = np.zeros(0, np.int64)
-_EMPTY: dict[str, NDArray[Any]] = {
-    "counts": np.zeros(3, np.int64),
-    "sources.indptr": np.zeros(1, np.int64),
-    "sources.indices": _NO_ROWS,
-    "relations.ends": np.zeros((0, 2), np.int64),
-    "relations.weights": np.zeros(0, np.float32),
-    "relations.described": np.zeros(0, np.bool_),
-    "units.indptr": np.zeros(1, np.int64),
-    "units.indices": _NO_ROWS,
-}
+ENTITIES, RELATIONS, UNITS = range(3)
+"""The kinds of nodes, in the order of rows."""
+MARKS = "marks"
+"""The array of the graph with a mark of each node."""
+MOST_UNITS = 200
+"""Most units that replace the description of an entity without one."""
+
+
+class Entity(NamedTuple):
+    """An entity. `fragments` are its distinct descriptions in the order of the corpus."""
+
+    key: str
+    name: str
+    type: str
+    fragments: tuple[str, ...]
+    chunks: tuple[int, ...]
+
+
+class Relation(NamedTuple):
+    """A relation between two entities, by canonical names.
+
+    The direction is that of most statements. `opposite` holds the descriptions in the other direction
+    (ERRATA N10), so that "A founded B" stays apart from "B founded A". `weight` is the sum of all strengths.
+    Types are as in `GraphRelation`.
+    """
+
+    source: str
+    target: str
+    fragments: tuple[str, ...]
+    opposite: tuple[str, ...]
+    weight: float
+    chunks: tuple[int, ...]
+    types: tuple[str, ...] = ()
+    opposite_types: tuple[str, ...] = ()
+
+
+class Unit(NamedTuple):
+    """A semantic unit and the canonical names of its entities."""
+
+    text: str
+    entities: tuple[str, ...]
+    chunks: tuple[int, ...]
+
+
+class Layout:
+    """The rows of a graph.
+
+    Parameters
+    ----------
+    graph, extracted
+        The grouped graph, and the extractions that it is of.
+    texts
+        Descriptions and units by key, as far as they are at hand.
+    previous
+        The previous graph; None makes all nodes anew.
+    again
+        Previous entities and relations that are made anew all the same, shape (rows before,).
+
+    Attributes
+    ----------
+    graph, units
+        The graph, and its units in the order of texts, then of entities.
+    origins
+        The previous row of each entity, relation and unit, or -1, as three arrays. Each counts from the first
+        row of its kind.
+    origin
+        The same for all nodes, counted from the first node.
+    fresh
+        The rows without one, as three arrays.
+    indptr, indices
+        The chunks of each node.
+    arrays
+        The arrays of entities, relations and units.
+    naming
+        The units that name each fresh entity, ascending.
+    """
+
+    def __init__(
+        self,
+        graph: Grouping,
+        extracted: Stored,
+        texts: Mapping[int, str],
+        previous: Stored | None,
+        again: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.graph, self._previous = graph, previous
+        counts = np.zeros(3, np.int64) if previous is None else previous.arrays["counts"]
+        starts = np.cumsum([0, *counts]).tolist()
+        self._first_relation, self._first_unit = starts[RELATIONS], starts[UNITS]
+        marks = self._marks(combined(extracted.keys))
+        origins = []
+        for kind, own in enumerate(marks):
+            origin = np.full(len(own), -1, np.int64)
+            if previous is not None:
+                rows = slice(starts[kind], starts[kind + 1])
+                origin = find_marks(own, previous.arrays[MARKS][rows])
+                if again is not None and kind != UNITS:
+                    origin[(origin >= 0) & again[rows][origin]] = -1
+            origins.append(origin)
+        self._texts = self._read(extracted, texts, [np.flatnonzero(each < 0) for each in origins])
+        by_text = self._unit_order(origins[2])
+        self.units = graph.units.at(by_text)
+        self.origins = origins[0], origins[1], origins[2][by_text]
+        self.fresh = [np.flatnonzero(each < 0) for each in self.origins]
+        self.origin = np.concatenate(
+            [np.where(each >= 0, each + start, -1) for each, start in zip(self.origins, starts, strict=False)]
+        )
+        place = np.empty_like(by_text)
+        place[by_text] = np.arange(len(by_text))
+        naming = self._naming.at(self.fresh[ENTITIES])
+        self.naming = Lists.of_distinct(naming.owners, place[naming.values], len(self.fresh[ENTITIES]))
+        lists = graph.entities.chunks, graph.relations.chunks, self.units.chunks
+        self.indptr = borders(np.concatenate([np.diff(each.starts) for each in lists]))
+        self.indices = np.concatenate([each.values for each in lists])
+        self.arrays: dict[str, NDArray[Any]] = {
+            "counts": np.array([len(each) for each in self.origins], np.int64),
+            "relations.ends": graph.relations.ends,
+            "relations.weights": graph.relations.weights.astype(np.float32),
+            "relations.described": graph.relations.apart,
+            "units.indptr": self.units.entities.starts,
+            "units.indices": self.units.entities.values,
+            MARKS: np.concatenate([marks[0], marks[1], marks[2][by_text]]),
+        }
+
+    def _marks(self, chunks: Marks) -> tuple[Marks, Marks, Marks]:
+        """Marks of entities, relations and units, from those of the chunks.
+
+        The vector of a unit may depend on the first chunk that states it, that of an entity on the vectors of
+        its units and on the chunks that name it.
+        """
+        entities, relations, units = self.graph.entities, self.graph.relations, self.graph.units
+        keys = self.graph.strings.keys
+        of_units = combined(units.marks, chunks[units.chunks.values[units.chunks.starts[:-1]]])
+        named = units.entities.values
+        by_entity = order(named, len(entities.names))
+        self._naming = Lists.of(named[by_entity], units.entities.owners[by_entity], len(entities.names))
+        kinds = np.append(content_keys(self.graph.kinds), np.uint64(0))
+        of_entities = combined(
+            keys[entities.names],
+            keys[entities.shown],
+            kinds[entities.kinds],
+            entities.statements.sums,
+            list_sums(self._naming.starts, of_units[self._naming.values]),
+            list_sums(entities.chunks.starts, chunks[entities.chunks.values]),
+        )
+        said = relations.texts.sums
+        for which, each in enumerate((relations.opposite.texts, relations.types, relations.opposite_types)):
+            others = combined(each.values, each.places, np.full(len(each.values), which))
+            np.add.at(said, each.owners, others)
+        ends = combined(keys[entities.names], keys[entities.shown])
+        weights = relations.weights.view(np.uint64)
+        of_relations = combined(*(ends[column] for column in relations.ends.T), weights, said)
+        return of_entities, of_relations, of_units
+
+    def _read(self, extracted: Stored, texts: Mapping[int, str], fresh: Sequence[Rows]) -> Mapping[int, str]:
+        """The texts of fresh nodes, by key; those that are not at hand are read."""
+        entities, relations, units = self.graph.entities, self.graph.relations, self.graph.units
+        first = units.chunks.values[units.chunks.starts[:-1]]
+        said = (
+            entities.statements.at(fresh[ENTITIES]),
+            relations.texts.at(fresh[RELATIONS]),
+            relations.opposite.at(fresh[RELATIONS]),
+        )
+        keys = np.concatenate([units.texts[fresh[UNITS]], *(each.texts.values for each in said)])
+        chunks = np.concatenate([first[fresh[UNITS]], *(each.chunks for each in said)])
+        missing = [at for at, key in enumerate(keys.tolist()) if key not in texts]
+        return {**texts, **read_texts(extracted, keys[missing], chunks[missing])} if missing else texts
+
+    def _unit_order(self, origin: Rows) -> Rows:
+        """The order of units by their texts, then by their entities.
+
+        Those of the previous graph keep their order. The places of the others among them are found by
+        bisections that advance together: each round reads all texts that it compares with in one call.
+        """
+        units = self.graph.units
+        stay = np.flatnonzero(origin >= 0)
+        stay = stay[np.argsort(origin[stay])]
+
+        def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
+            named = units.entities.at(rows)
+            return list(zip(texts, named.split(named.values.tolist()), strict=True))
+
+        new = np.flatnonzero(origin < 0)
+        sort_keys = keys(new, self._said(units.texts[new]))
+        by_text = sorted(range(len(new)), key=sort_keys.__getitem__)
+        new, sort_keys = new[by_text], [sort_keys[at] for at in by_text]
+        low, high = np.zeros(len(new), np.int64), np.full(len(new), len(stay), np.int64)
+        while len(unfinished := np.flatnonzero(low < high)):
+            assert self._previous is not None
+            middle, which = np.unique((low[unfinished] + high[unfinished]) // 2, return_inverse=True)
+            rows = stay[middle]
+            texts = self._previous.texts((self._first_unit + origin[rows]).tolist())
+            compared = keys(rows, texts)
+            for at, number in zip(unfinished.tolist(), which.tolist(), strict=True):
+                if compared[number] < sort_keys[at]:
+                    low[at] = middle[number] + 1
+                else:
+                    high[at] = middle[number]
+        return np.insert(stay, low, new)
+
+    # Records of fresh rows
+
+    def records(self) -> tuple[list[Entity], list[Relation], list[Unit]]:
+        """The fresh entities, relations and units."""
+        entities = entity_records(self.graph, self.fresh[ENTITIES], self._texts)
+        return entities, self._relations(), self._units()
+
+    def _relations(self) -> list[Relation]:
+        relations, rows, strings = self.graph.relations, self.fresh[RELATIONS], self.graph.strings
+        said = (each.at(rows).texts for each in (relations.texts, relations.opposite))
+        types = (each.at(rows) for each in (relations.types, relations.opposite_types))
+        chunks, ends = relations.chunks.at(rows), relations.ends[rows]
+        names = self._names(ends.ravel())
+        columns = (
+            *(map(names.__getitem__, each) for each in ends.T.tolist()),
+            *(map(tuple, each.split(self._said(each.values))) for each in said),
+            relations.weights[rows].tolist(),
+            map(tuple, chunks.split(chunks.values.tolist())),
+            *(map(tuple, each.split(strings.texts(strings.find(each.values)))) for each in types),
+        )
+        return list(map(Relation, *columns))
+
+    def _units(self) -> list[Unit]:
+        units = self.units.at(self.fresh[UNITS])
+        names = self._names(units.entities.values)
+        named = units.entities.split([names[row] for row in units.entities.values.tolist()])
+        chunks = units.chunks.split(units.chunks.values.tolist())
+        return list(map(Unit, self._said(units.texts), map(tuple, named), map(tuple, chunks)))
+
+    def _said(self, keys: Keys) -> list[str]:
+        return [self._texts[key] for key in keys.tolist()]
+
+    def _names(self, rows: Rows) -> dict[int, str]:
+        """The canonical names of some entities."""
+        rows = distinct(rows)
+        return dict(
+            zip(rows.tolist(), self.graph.strings.texts(self.graph.entities.names[rows]), strict=True)
+        )
+
+    def shown(self) -> dict[str, str]:
+        """The shown names of fresh entities and of the ends of fresh relations, by canonical names."""
+        rows = np.union1d(self.fresh[0], self.graph.relations.ends[self.fresh[1]])
+        names = self._names(rows)
+        shown = self.graph.strings.texts(self.graph.entities.shown[rows])
+        return {names[row]: name for row, name in zip(rows.tolist(), shown, strict=True)}
+
+    def unit_texts(self, entities: Sequence[Entity], *, whole: bool) -> list[list[str]]:
+        """The texts of the units that name each fresh entity.
+
+        An entity without a description has the first `MOST_UNITS`, which describe it. Other entities have all
+        their units if `whole`, else none.
+        """
+        wanted = [
+            named[: MOST_UNITS if not entity.fragments else None if whole else 0]
+            for entity, named in zip(entities, self.naming.split(self.naming.values.tolist()), strict=True)
+        ]
+        rows = distinct(np.array(list(chain.from_iterable(wanted)), np.int64))
+        origin = self.origins[2][rows]
+        new = rows[origin < 0]
+        texts = dict(zip(new.tolist(), self._said(self.units.texts[new]), strict=True))
+        if (origin >= 0).any():
+            assert self._previous is not None
+            previous = self._previous.texts((self._first_unit + origin[origin >= 0]).tolist())
+            texts |= zip(rows[origin >= 0].tolist(), previous, strict=True)
+        return [[texts[row] for row in each] for each in wanted]
+
+    # Arrays
+
+    def name_index(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the index of all canonical names."""
+        keys = self.graph.strings.keys[self.graph.entities.names]
+        before: Mapping[str, NDArray[Any]] = {} if self._previous is None else self._previous.arrays
+        known = (
+            np.zeros(0, np.uint64) if self._previous is None else self._previous.keys[: self._first_relation]
+        )
+        by_key = np.argsort(known)
+        origin = np.append(by_key, -1)[find(known[by_key], keys)]
+        now = np.full(len(known), -1, np.int64)
+        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        index = NameIndex.updated(
+            prefixed(before, "names."), now, len(keys), self._names(np.flatnonzero(origin < 0))
+        )
+        return {f"names.{name}": array for name, array in index.items()}
+
+    def joined(self, name: str, kind: int, fresh: NDArray[Any]) -> NDArray[Any]:
+        """The present array of the rows of a kind; `fresh` belongs to the fresh ones."""
+        if self._previous is None:
+            return fresh
+        return spliced(self._previous.arrays[name], self.origins[kind], fresh)
+
+    def carried(self, name: str, kind: int, fresh: NDArray[np.floating]) -> Vectors:
+        """The same for vectors, without reading the previous ones."""
+        if self._previous is None:
+            return cast(Vectors, fresh)
+        return cast(Vectors, CarriedVectors(self._previous.arrays[name], self.origins[kind], fresh))
+
+
+def entity_records(graph: Grouping, rows: Rows, texts: Mapping[int, str]) -> list[Entity]:
+    """Some entities; those without `texts` have no fragments."""
+    entities, strings = graph.entities, graph.strings
+    said, chunks, kinds = entities.statements.at(rows).texts, entities.chunks.at(rows), [*graph.kinds, ""]
+    names, shown = (strings.texts(places[rows]) for places in (entities.names, entities.shown))
+    fragments = said.split([texts[key] for key in said.values.tolist()]) if texts else [()] * len(rows)
+    columns = (
+        names,
+        shown,
+        (kinds[kind] for kind in entities.kinds[rows].tolist()),
+        map(tuple, fragments),
+        map(tuple, chunks.split(chunks.values.tolist())),
+    )
+    return list(map(Entity, *columns))
+
+
+def read_texts(extracted: Stored, keys: Keys, chunks: Rows) -> dict[int, str]:
+    """Descriptions and units by key; `chunks` are rows of extractions that hold them."""
+    wanted, rows = set(keys.tolist()), distinct(chunks).tolist()
+    texts: dict[int, str] = {}
+    for start in range(0, len(rows), BATCH):
+        for node in extracted.nodes(rows[start : start + BATCH]):
+            each = extraction_of(node)
+            own = {unit.text for unit in each.units}
+            own.update(entity.description for entity in each.entities)
+            own.update(relation.description for relation in each.relations)
+            texts |= {key: text for text in own if (key := content_key(text)) in wanted}
+    return texts
+
+
+def spliced(before: NDArray[Any], origin: Rows, fresh: NDArray[Any]) -> NDArray[Any]:
+    """The items at previous rows, and in order those of `fresh` where the row is -1."""
+    items = np.zeros((len(origin), *fresh.shape[1:]), fresh.dtype)
+    items[origin >= 0] = before[origin[origin >= 0]]
+    items[origin < 0] = fresh
+    return items
 
 
 def prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names have a prefix, without it."""
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-
-
-class LaidOut:
-    """The rows of a graph, and the arrays that follow from rows alone.
-
-    Attributes
-    ----------
-    change, before
-        The merged nodes, and the arrays of the previous graph.
-    origin
-        The previous row of each unchanged node, or -1.
-    indptr, indices
-        The chunks of each node.
-    arrays
-        The arrays of entities, relations and units.
-    names
-        The shown names of merged entities and of the ends of merged relations, by canonical names.
-    naming
-        The units that name each entity of `change`, as borders and rows.
-    """
-
-    def __init__(self, previous: Stored | None, change: Touched) -> None:
-        self._previous, self.change = previous, change
-        self.before: Mapping[str, NDArray[Any]] = _EMPTY if previous is None else previous.arrays
-        before, counts = self.before, [int(count) for count in self.before["counts"]]
-        self._first = counts[0] + counts[1]
-        graph, (entities, relations, units) = change.graph, change.moved
-        firsts = np.cumsum([0, *counts])
-        merged: Sequence[Sequence[Entity | Relation | Unit]] = (graph.entities, graph.relations, graph.units)
-        lists = [
-            moved.spliced_lists(
-                before["sources.indptr"][first : first + count + 1],
-                before["sources.indices"],
-                [each.chunks for each in fresh],
-                change.rows,
-            )
-            for moved, fresh, first, count in zip(change.moved, merged, firsts, counts, strict=False)
-        ]
-        self.indices = np.concatenate([indices for _, indices in lists])
-        sizes = np.concatenate([np.diff(indptr) for indptr, _ in lists])
-        self.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        if (self.indices < 0).any():
-            raise ValueError("array 'sources.indices' has chunks that went, of nodes that none of them names")
-        self.origin = np.concatenate(
-            [
-                np.where(moved.origin >= 0, moved.origin + first, -1)
-                for moved, first in zip(change.moved, firsts, strict=False)
-            ]
-        )
-        rows = change.key_rows
-        ends = [[rows[each.source], rows[each.target]] for each in graph.relations]
-        named = [[rows[key] for key in each.entities] for each in graph.units]
-        units_indptr, units_indices = units.spliced_lists(
-            before["units.indptr"], before["units.indices"], named, entities.now
-        )
-        self.arrays: dict[str, NDArray[Any]] = {
-            "counts": np.array([len(moved.origin) for moved in change.moved], np.int64),
-            "relations.ends": relations.spliced(
-                entities.now[before["relations.ends"]], np.array(ends, np.int64).reshape(-1, 2)
-            ),
-            "relations.weights": relations.spliced(
-                before["relations.weights"], np.array([each.weight for each in graph.relations], np.float32)
-            ),
-            "relations.described": relations.spliced(
-                before["relations.described"],
-                np.array([each.described for each in graph.relations], np.bool_),
-            ),
-            "units.indptr": units_indptr,
-            "units.indices": units_indices,
-        }
-        owners = np.repeat(np.arange(len(units.origin)), np.diff(units_indptr))
-        order = np.argsort(units_indices, kind="stable")
-        starts = np.searchsorted(units_indices[order], np.arange(len(entities.origin) + 1))
-        sizes = np.diff(starts)[entities.fresh]
-        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.naming: tuple[Rows, Rows] = indptr, owners[order][ranges(starts[entities.fresh], sizes)]
-        self.names = self._names()
-
-    def name_index(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the index of all canonical names."""
-        entities, graph = self.change.moved[0], self.change.graph
-        new = ~np.isin(entities.fresh, entities.now)
-        new_names = {
-            row: entity.key
-            for row, entity, is_new in zip(entities.fresh.tolist(), graph.entities, new, strict=True)
-            if is_new
-        }
-        before = prefixed(self.before, "names.")
-        index = NameIndex.updated(before, entities.now, len(entities.origin), new_names)
-        return {f"names.{name}": array for name, array in index.items()}
-
-    def joined(self, name: str, moved: Moved, fresh: NDArray[Any]) -> NDArray[Any]:
-        """The present array of rows; `fresh` alone if the previous graph has no such array."""
-        return moved.spliced(self.before[name], fresh) if name in self.before else fresh
-
-    def carried(self, name: str, moved: Moved, fresh: NDArray[np.floating]) -> Vectors:
-        """The same for vectors, without reading the previous ones."""
-        if name not in self.before:
-            return cast(Vectors, fresh)
-        return cast(Vectors, CarriedVectors(self.before[name], moved.origin, fresh))
-
-    def unit_texts(self, *, whole: bool) -> list[list[str]]:
-        """The texts of the units that name each merged entity.
-
-        An entity without a description has the first `MOST_UNITS`, which describe it. Other entities have all
-        their units if `whole`, else none.
-        """
-        graph, units = self.change.graph, self.change.moved[2]
-        indptr, rows = self.naming[0].tolist(), self.naming[1]
-        wanted = []
-        for place, entity in enumerate(graph.entities):
-            own = rows[indptr[place] : indptr[place + 1]]
-            most = MOST_UNITS if not entity.fragments else len(own) if whole else 0
-            wanted.append(own[:most].tolist())
-        texts = dict(zip(units.fresh.tolist(), (unit.text for unit in graph.units), strict=True))
-        others = sorted({row for rows in wanted for row in rows} - texts.keys())
-        if others:
-            assert self._previous is not None
-            previous = self._previous.texts((self._first + units.origin[others]).tolist())
-            texts |= zip(others, previous, strict=True)
-        return [[texts[row] for row in rows] for rows in wanted]
-
-    def _names(self) -> dict[str, str]:
-        graph = self.change.graph
-        names = {entity.key: entity.name for entity in graph.entities}
-        others = {key for each in graph.relations for key in (each.source, each.target)} - names.keys()
-        if others:
-            assert self._previous is not None
-            rows = self._previous.rows(sorted(others))
-            nodes = self._previous.nodes(list(rows.values()))
-            names |= {key: str(node.extra["name"]) for key, node in zip(rows, nodes, strict=True)}
-        return names

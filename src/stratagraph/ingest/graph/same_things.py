@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph.ingest.graph.entity_resolution import Candidate
-from stratagraph.ingest.graph.merge import canonical_name
+from stratagraph.ingest.names.spelling import canonical_name
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import read_json

@@ -1,4 +1,4 @@
-"""The graph of the corpus as a stage: extractions merged, described, and laid out as nodes and arrays.
+"""The graph of the corpus as a stage: extractions grouped, described, and laid out as nodes and arrays.
 
 Rows of nodes are entities (sorted by canonical name), then relations (by pair), then semantic units.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,23 +17,18 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.ingest.before import Before
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, Keys, keys_of, text_keys
-from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import ExtractionConfig
-from stratagraph.ingest.extraction.stored import extractions
-from stratagraph.ingest.graph import merge_state
 from stratagraph.ingest.graph.describe import (
     Describer,
     Description,
-    MergedNodes,
+    GraphNodes,
     entity_text,
-    fragments_of,
     relation_id,
 )
-from stratagraph.ingest.graph.entity_resolution import Rule, aliases, candidates, default_rule, resolve
-from stratagraph.ingest.graph.layout import LaidOut, prefixed
-from stratagraph.ingest.graph.merge import Entity, Merge, finish, merge
-from stratagraph.ingest.graph.merge_state import CONDENSED
-from stratagraph.ingest.graph.same_things import Identities, collected_as
+from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
+from stratagraph.ingest.graph.grouping import Grouping
+from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, Entity, Layout, prefixed
+from stratagraph.ingest.graph.resolution import resolved
 from stratagraph.ingest.graph.statements import (
     NAME_CODES,
     NAME_KEYS,
@@ -47,7 +42,8 @@ from stratagraph.ingest.graph.statements import (
     name_codes,
     unit_vectors,
 )
-from stratagraph.ingest.graph.update import Touched, touched
+from stratagraph.ingest.graph.tables import HOLDS as TABLES_HOLD
+from stratagraph.ingest.graph.tables import tabulated
 from stratagraph.ingest.lexical import LexicalIndex
 from stratagraph.ingest.marks import Marks, combined, list_sums
 from stratagraph.ingest.names.index import HOLDS as NAME_HOLDS
@@ -56,29 +52,32 @@ from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.models.gate import Gate
 from stratagraph.system.locks import cached_property
-from stratagraph.system.memory import release
 from stratagraph.types.built import Arrays, Built, Carried, Holds, declared
 from stratagraph.types.protocols import Corpus, Rows, Stored, StoredCorpus, Vectors
 
 NAME = "graph"
 SHOWN = "entities.names"
 """The array of two keys of the name by which each entity is shown: of its canonical form, and as it is."""
+CONDENSED = "entities.condensed", "relations.condensed"
+"""Arrays: 0 if a description is not condensed, 1 if it is, 2 if it is but not by the model that should."""
 _BATCH = 1024  # texts held at a time
 _WITHOUT_MODEL = 2
 HOLDS = {
     Holds.ROWS: (
         *("relations.ends", "units.indptr", "units.indices", "walk.indptr", "walk.indices"),
-        *("lexical.starts", "lexical.rows", *merge_state.ROWS),
+        *("lexical.starts", "lexical.rows", *TABLES_HOLD[Holds.ROWS]),
         *(f"names.{each}" for each in NAME_HOLDS[Holds.ROWS]),
     ),
     Holds.MEASURES: (
-        *("counts", "relations.weights", "relations.described", "walk.data", *merge_state.MEASURES),
+        *("counts", "relations.weights", "relations.described", "walk.data", *CONDENSED),
         *(f"lexical.{each}" for each in ("language", "markers", "counts", "lengths", "norms")),
         *(f"names.{each}" for each in NAME_HOLDS[Holds.MEASURES]),
+        *TABLES_HOLD[Holds.MEASURES],
     ),
     Holds.CONTENT: (
-        *("lexical.keys", SHOWN, UNIT_KEYS, VECTOR_KEYS, NAME_CODES, NAME_KEYS, *merge_state.CONTENT),
+        *("lexical.keys", SHOWN, MARKS, UNIT_KEYS, VECTOR_KEYS, NAME_CODES, NAME_KEYS),
         *(f"names.{each}" for each in NAME_HOLDS[Holds.CONTENT]),
+        *TABLES_HOLD[Holds.CONTENT],
     ),
     Holds.VECTORS: (VECTORS,),
 }
@@ -106,7 +105,7 @@ async def build_graph(
     embed: Embedded = Embedded(),
     rule: Rule = default_rule,
 ) -> Built:
-    """Merge the stored extractions of a corpus, describe the result, and lay it out.
+    """Group the stored extractions of a corpus, describe the result, and lay it out.
 
     The model condenses long descriptions of entities and relations if a method uses them; else the best
     sentences stand for them. A description is taken over from `previous` if its fragments did not change.
@@ -114,120 +113,95 @@ async def build_graph(
     """
     # Whether a method uses the descriptions of entities, and of relations.
     used = embed.entities, embed.entities or embed.units
-    # Before the merger, which holds most of the memory.
     words, nearest = await asyncio.to_thread(_search_arrays, corpus, previous, kept)
+    before = previous if previous is not None and _has_arrays(previous, embed) else None
+    again = None  # the model is asked again for descriptions that it did not give
+    if before is not None and use_llm:
+        again = _unfinished(before.arrays, used)
     with gate.stage("merge"):
-        laid = collected = None
-        if previous is not None and kept is not None and not config.resolve:
-            laid = await asyncio.to_thread(_updated, corpus, extracted, previous, kept, embed, use_llm, used)
-        if laid is None:
-            collected, tables = await asyncio.to_thread(_collected, extracted, corpus.size)
-    if collected is not None:
+        with _damage():
+            tables, texts = await asyncio.to_thread(tabulated, extracted, corpus.size, previous, kept)
+            graph = await asyncio.to_thread(Grouping, tables)
         if config.resolve:
-            collected = await resolved(corpus, extracted, collected, gate, rule=rule, use_llm=use_llm)
-            tables = {}
-        change = await asyncio.to_thread(_finished, collected, tables)
-        del collected  # the fragments of all chunks, which take more memory than the graph
-        await asyncio.to_thread(release)
-        laid = await asyncio.to_thread(LaidOut, None, change)
-    assert laid is not None
-    change, merged = laid.change, laid.change.graph
-    entities, relations, units = change.moved
-    unit_texts = await asyncio.to_thread(laid.unit_texts, whole=embed.entities)
+            graph = await resolved(corpus, extracted, tables, graph, gate, rule=rule, use_llm=use_llm)
+        with _damage():
+            laid = await asyncio.to_thread(Layout, graph, extracted, texts, before, again)
+    entities, relations, units = await asyncio.to_thread(laid.records)
+    names = laid.shown()
+    unit_texts = await asyncio.to_thread(laid.unit_texts, entities, whole=embed.entities)
     describer = Describer(corpus, gate, config, previous, (use_llm and used[0], use_llm and used[1]))
     fragments = {
         entity.key: entity.fragments or tuple(texts)
-        for entity, texts in zip(merged.entities, unit_texts, strict=True)
+        for entity, texts in zip(entities, unit_texts, strict=True)
     }
-    descriptions = await describer.entities(merged.entities, fragments)
-    of_relations = await describer.relations(merged.relations, laid.names.__getitem__)
-    before, count = laid.before.get(CONDENSED, np.zeros(0, np.uint8)), len(entities.now)
-    of_merged = (
-        _condensed(descriptions.get(each.key) for each in merged.entities),
-        _condensed(of_relations.get(relation_id(each)) for each in merged.relations),
+    descriptions = await describer.entities(entities, fragments)
+    of_relations = await describer.relations(relations, names.__getitem__)
+    arrays = tables | laid.arrays | await asyncio.to_thread(laid.name_index)
+    shown = [keys_of("name", map(form, (each.name for each in entities))) for form in (canonical, str)]
+    arrays[SHOWN] = laid.joined(SHOWN, ENTITIES, np.column_stack(shown))
+    condensed = (
+        _condensed(descriptions.get(each.key) for each in entities),
+        _condensed(of_relations.get(relation_id(each)) for each in relations),
     )
-    condensed = np.concatenate(
-        [entities.spliced(before[:count], of_merged[0]), relations.spliced(before[count:], of_merged[1])]
-    )
-    arrays = dict(laid.arrays)
-    if change.state:
-        arrays |= {**change.state, CONDENSED: condensed}
-    arrays |= await asyncio.to_thread(laid.name_index)
-    shown = [keys_of("name", map(form, (each.name for each in merged.entities))) for form in (canonical, str)]
-    arrays[SHOWN] = laid.joined(SHOWN, entities, np.column_stack(shown))
-    sources = laid.indptr[: len(entities.origin) + 1], laid.indices
+    arrays |= {
+        name: laid.joined(name, kind, fresh)
+        for kind, (name, fresh) in enumerate(zip(CONDENSED, condensed, strict=True))
+    }
+    sources = laid.indptr[: len(laid.origins[ENTITIES]) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
     built = nearest
     source = Source(corpus, extracted, gate, embed.pooled, previous)
     if embed.units or embed.entities:
-        statements = [(unit.text, unit.chunks[0]) for unit in merged.units]
+        statements = [(unit.text, unit.chunks[0]) for unit in units]
         fresh, keys = await unit_vectors(source, statements)
-        vectors = laid.carried(UNIT_VECTORS, units, fresh)
-        arrays[UNIT_KEYS] = laid.joined(UNIT_KEYS, units, keys)
-        first = len(entities.origin) + len(relations.origin)
+        vectors = laid.carried(UNIT_VECTORS, UNITS, fresh)
+        arrays[UNIT_KEYS] = laid.joined(UNIT_KEYS, UNITS, keys)
+        first = len(laid.origins[ENTITIES]) + len(laid.origins[RELATIONS])
         built |= Holds.VECTORS.of({UNIT_VECTORS: vectors}, laid.indices[laid.indptr[first:-1]])
     if embed.entities:
         directions = await asyncio.to_thread(means, vectors, laid.naming)
         by_units = (
             described_by_units(entity.fragments, texts)
-            for entity, texts in zip(merged.entities, unit_texts, strict=True)
+            for entity, texts in zip(entities, unit_texts, strict=True)
         )
         stated = np.fromiter(by_units, np.bool_, len(unit_texts)) & np.asarray(directions.any(axis=1))
-        entity_texts = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
-        entity_arrays = await _entity_vectors(source, merged.entities, entity_texts, directions, stated)
-        arrays[VECTORS] = laid.carried(VECTORS, entities, entity_arrays.pop(VECTORS))
-        arrays |= {name: laid.joined(name, entities, each) for name, each in entity_arrays.items()}
-    nodes = MergedNodes(merged, laid.names, descriptions, of_relations)
+        entity_texts = [entity_text(entity, descriptions[entity.key]) for entity in entities]
+        entity_arrays = await _entity_vectors(source, entities, entity_texts, directions, stated)
+        arrays[VECTORS] = laid.carried(VECTORS, ENTITIES, entity_arrays.pop(VECTORS))
+        arrays |= {name: laid.joined(name, ENTITIES, each) for name, each in entity_arrays.items()}
+    nodes = GraphNodes(entities, relations, units, names, descriptions, of_relations)
     carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
-    complete = not _unfinished(condensed, len(entities.origin), used)
-    return Built(carried, built | declared(arrays | words, HOLDS), merged.notes, complete)
+    notes = {note: count for note, count in sorted(graph.notes.items()) if count}
+    complete = not _unfinished(arrays, used).any()
+    return Built(carried, built | declared(arrays | words, HOLDS), notes, complete)
 
 
-def _updated(
-    corpus: Corpus,
-    extracted: Stored,
-    previous: Stored,
-    kept: Kept,
-    embed: Embedded,
-    use_llm: bool,
-    used: tuple[bool, bool],
-) -> LaidOut | None:
-    """The rows of the updated graph; None if everything must be merged again or if that is cheaper."""
-    before = previous.arrays
-    needed = [CONDENSED]
-    needed += [UNIT_VECTORS, UNIT_KEYS] if embed.units or embed.entities else []
-    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embed.entities else []
-    if any(name not in before for name in needed):
-        return None
-    # The model is asked again for descriptions that it did not give.
-    if use_llm and _unfinished(before[CONDENSED], int(before["counts"][0]), used):
-        return None
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Turn errors of arrays and extractions that do not fit each other into `Damaged`."""
     try:
-        change = touched(corpus, extracted, previous, kept)
-        return None if change is None else LaidOut(previous, change)
+        yield
     except (LookupError, ValueError, TypeError) as error:
         raise Damaged(
-            "part 'graph' of the index is damaged: what it keeps for updates does not fit its nodes "
+            "part 'graph' or 'extraction' of the index is damaged: what the graph is made of does not fit "
             f"({error!r}). Restore the folder from a copy, or build again"
         ) from error
 
 
-def _finished(collected: Merge, tables: dict[str, NDArray[Any]]) -> Touched:
-    """The whole graph, with the arrays for an update unless there are no `tables`."""
-    merged = finish(collected, emptied=True)
-    state: dict[str, NDArray[Any]] = {}
-    if tables:
-        entities = [collected.entities[entity.key] for entity in merged.entities]
-        state = merge_state.state_of(tables, entities, merged.notes)
-    return Touched.all_of(merged, state)
+def _has_arrays(previous: Stored, embed: Embedded) -> bool:
+    """Whether the previous graph has all arrays that the present one gets."""
+    needed = [MARKS]
+    needed += [UNIT_VECTORS, UNIT_KEYS] if embed.units or embed.entities else []
+    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embed.entities else []
+    return all(name in previous.arrays for name in needed)
 
 
-def _unfinished(condensed: NDArray[np.uint8], entities: int, used: tuple[bool, bool]) -> bool:
-    """Whether a description that a method uses is long, and no model condensed it."""
-    parts = condensed[:entities], condensed[entities:]
-    return any(
-        is_used and bool((part == _WITHOUT_MODEL).any()) for is_used, part in zip(used, parts, strict=True)
-    )
+def _unfinished(arrays: Mapping[str, NDArray[Any]], used: tuple[bool, bool]) -> NDArray[np.bool_]:
+    """Whether the description of each entity, then relation, is long, used, and no model condensed it."""
+    parts = [
+        (arrays[name] == _WITHOUT_MODEL) & is_used for name, is_used in zip(CONDENSED, used, strict=True)
+    ]
+    return np.concatenate(parts)
 
 
 def _search_arrays(
@@ -303,49 +277,6 @@ async def _entity_vectors(
     return {VECTORS: vectors, VECTOR_KEYS: keys, NAME_CODES: codes, NAME_KEYS: mentions}
 
 
-def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray[Any]]]:
-    """All extractions with the candidates that the corpus supports, and the arrays for an update."""
-    collected, whole = Merge(), True
-    for chunk, extraction in extractions(extracted, chunks):
-        collected.add(chunk, extraction)
-        whole = whole and merge_state.closed(extraction)
-    state = merge_state.Tables.of(collected).arrays() if whole else {}
-    settle(collected, chunks)
-    collected.terms.clear()
-    return collected, state
-
-
-async def resolved(
-    corpus: Corpus, extracted: Stored, collected: Merge, gate: Gate, *, rule: Rule, use_llm: bool
-) -> Merge:
-    """Merge the variants of a name into one entity, and split namesakes into several."""
-    read = partial(extractions, extracted, corpus.size)
-    merged = await asyncio.to_thread(finish, collected)
-    identities = Identities(corpus, read, {entity.key: entity.name for entity in merged.entities})
-    if use_llm and rule is default_rule:
-        identified = await identities.by_model(candidates(merged.entities, merged.units), gate)
-    else:
-        identified = await asyncio.to_thread(identities.by_titles)
-    if identified.apart:
-        collected = merge((row, collected_as(each, identified.apart.get(row, {}))) for row, each in read())
-        settle(collected, corpus.size)
-    collected.rename(identified.aliases)
-    collected.notes.update(identified.notes)
-    if identified.apart or identified.aliases:
-        merged = await asyncio.to_thread(finish, collected)
-    fragments = fragments_of(merged)
-    same = await resolve(
-        merged.entities,
-        [each for each in candidates(merged.entities) if (each.alias, each.kept) not in identified.judged],
-        gate,
-        describe=lambda entity: fragments[entity.key],
-        rule=rule,
-    )
-    collected.rename(aliases(same))
-    collected.notes.update({f"resolved: {candidate}": 1 for candidate in same})
-    return collected
-
-
 class Graph:
     """The stored graph, for methods: rows of entities, relations and units, and their arrays.
 
@@ -358,7 +289,7 @@ class Graph:
         The keys of the names by which entities are shown (`SHOWN`), shape (entities, 2).
     ends, weights, described
         Entity rows of each relation, shape (relations, 2), its strength, and whether its description says
-        more than a semantic unit (`merge.described_apart`), shapes (relations,).
+        more than a semantic unit (`extraction.tables.described_apart`), shapes (relations,).
     names, lexical
         Find entities by whole words, and chunks by their words.
     vectors, unit_vectors

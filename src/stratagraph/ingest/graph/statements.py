@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from stratagraph.ingest.carryover import CarryOver, Keys, lookup, text_keys, written_by_model
 from stratagraph.ingest.extraction.stored import Said, said_by
-from stratagraph.ingest.graph.merge import Entity
+from stratagraph.ingest.graph.layout import Entity
 from stratagraph.ingest.names.index import canonical
 from stratagraph.models.gate import Gate
 from stratagraph.text.sentences import added_as_text

@@ -67,6 +67,15 @@ def canonical(name: str) -> str:
     return initial + " ".join(_WORD.findall(folded))
 
 
+LONGEST_NAME = 200
+"""Characters of the longest name; a longer text is taken for a passage and dropped."""
+
+
+def canonical_name(name: str) -> str:
+    """The canonical name under which a name is collected; empty without letter or digit, or if too long."""
+    return canonical(name) if len(name) <= LONGEST_NAME else ""
+
+
 def words(text: str) -> list[str]:
     """The words of a text as names are compared, in order.
 
