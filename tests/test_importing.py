@@ -18,7 +18,6 @@ from stratagraph.importing import (
     read_graphrag,
     read_openie,
 )
-from stratagraph.ingest.graph.merge import finish, merge
 from stratagraph.ingest.loaders import read_documents
 from stratagraph.ingest.names.index import canonical
 from stratagraph.types.records import (
@@ -27,6 +26,7 @@ from stratagraph.types.records import (
     EntityMention,
     RelationMention,
 )
+from tests.ingest.graph.reference import grouped
 
 GOLDEN = Path(__file__).with_name("golden") / "imports"
 
@@ -189,11 +189,11 @@ def test_the_whole_christmas_carol(shared_data):
 
 def test_a_shared_description_is_counted_once_when_merged(shared_data):
     imported = read_graphrag(shared_data / "graphrag_christmas_carol")
-    merged = finish(merge(enumerate(imported.extractions.values())))
-    gutenberg = next(entity for entity in merged.entities if entity.name == "PROJECT GUTENBERG")
+    (entities, relations, _), _ = grouped(list(imported.extractions.values()))
+    gutenberg = next(entity for entity in entities if entity.name == "PROJECT GUTENBERG")
     assert len(gutenberg.fragments) == 1
     assert len(gutenberg.chunks) > 1
-    pair = next(r for r in merged.relations if {r.source, r.target} == {"christmas carol", "charles dickens"})
+    pair = next(r for r in relations if {r.source, r.target} == {"christmas carol", "charles dickens"})
     assert pair.weight == pytest.approx(20)
 
 

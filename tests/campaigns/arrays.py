@@ -44,9 +44,9 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 NAMED = (
     ("graph", "walk.indices", "one greatest"),
-    ("graph", "merge.names.rows", "one greatest"),
-    ("graph", "merge.terms.starts", "64 bits"),
-    ("graph", "merge.spellings.starts", "one row fewer"),
+    ("graph", "tables.relations.source", "one greatest"),
+    ("graph", "tables.terms.starts", "64 bits"),
+    ("graph", "tables.strings.starts", "one row fewer"),
     ("graph", "walk.indptr", "one -1 or NaN"),
     ("graph", "names.distinct_lengths", "all least"),
     ("noderag", "walk.indptr", "64 bits"),

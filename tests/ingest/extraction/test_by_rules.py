@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cases import cases
+from tests.ingest.graph.reference import names_of
 
 from stratagraph.ingest.extraction.by_rules import extract, question_entities
-from stratagraph.ingest.extraction.candidates import select_terms, settle
-from stratagraph.ingest.graph.merge import finish, merge
+from stratagraph.types.records import Extraction
 
 
 def names(text: str, **options: str) -> list[str]:
@@ -18,9 +18,17 @@ def names(text: str, **options: str) -> list[str]:
 
 def corpus_names(*texts: str) -> set[str]:
     """The entities of a corpus of such chunks."""
-    collected = merge(enumerate(map(extract, texts)))
-    settle(collected, len(texts))
-    return {entity.name for entity in finish(collected).entities}
+    return names_of([extract(text) for text in texts])
+
+
+def chosen_terms(counts: dict[str, int], chunks: int) -> set[str]:
+    """The terms that become entities, where each is in the first of so many chunks."""
+    return names_of(
+        [
+            Extraction(terms=tuple(term for term, count in counts.items() if chunk < count))
+            for chunk in range(chunks)
+        ]
+    )
 
 
 @pytest.mark.parametrize(("sentence", "expected"), cases(__file__, "capitalised spans"))
@@ -126,23 +134,23 @@ def test_what_is_done_is_no_term() -> None:
         "She stayed aboard until the evening.\n"
         "The film earned the studio much money. They rebuilt the old mill and ceased publication."
     )
-    terms = select_terms(dict.fromkeys(found.terms, 2), chunks=100)
+    terms = chosen_terms(dict.fromkeys(found.terms, 2), chunks=100)
     assert not {"stayed aboard", "film earned", "ceased publication"} & terms
 
 
 def test_a_term_joins_chunks_and_tells_them_apart() -> None:
     counts = {"rare pair": 1, "hash codes": 2, "tea room": 10, "salt pan": 11, "codes of": 1}
-    assert select_terms(counts, chunks=1000) == {"hash codes", "tea room"}
-    assert select_terms({"hash codes": 3}, chunks=3) == {"hash codes"}
-    assert select_terms({}, chunks=0) == set()
+    assert chosen_terms(counts, chunks=1000) == {"hash codes", "tea room"}
+    assert chosen_terms({"hash codes": 3}, chunks=3) == {"hash codes"}
+    assert chosen_terms({}, chunks=0) == set()
     counts = {
         "random hyperplane": 4,
         "hyperplane tree": 5,
         "random hyperplane tree": 4,
     }  # always in one
-    assert select_terms(counts, chunks=1000) == {"hyperplane tree", "random hyperplane tree"}
+    assert chosen_terms(counts, chunks=1000) == {"hyperplane tree", "random hyperplane tree"}
     counts = dict.fromkeys(["four minutes", "sent back", "years old", "less time", "grey scald"], 2)
-    assert select_terms(counts, chunks=1000) == {"grey scald"}  # numbers, times and deeds name nothing
+    assert chosen_terms(counts, chunks=1000) == {"grey scald"}  # numbers, times and deeds name nothing
 
 
 # ---- what the corpus decides

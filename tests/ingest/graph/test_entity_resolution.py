@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from tests.cases import cases
 
 from stratagraph.ingest.graph.entity_resolution import Candidate, aliases, candidates, resolve
-from stratagraph.ingest.graph.merge import Entity
+from stratagraph.ingest.graph.layout import Entity
 from stratagraph.ingest.names.index import canonical
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder
@@ -93,8 +92,8 @@ def test_an_acronym_that_is_mostly_used_elsewhere_is_not_explained() -> None:
     shared, other = "the economic partnership agreement (epa)", "the epa measured the range of the car"
     long = entity("Economic Partnership Agreement", shared)
     short = entity("EPA", shared, other)
-    assert len(merged([replace(short, chunks=(0,)), long])) == 1
-    assert merged([replace(short, chunks=(0, 7)), long]) == []
+    assert len(merged([short._replace(chunks=(0,)), long])) == 1
+    assert merged([short._replace(chunks=(0, 7)), long]) == []
 
 
 def test_things_of_two_types_are_two_things() -> None:
@@ -103,8 +102,8 @@ def test_things_of_two_types_are_two_things() -> None:
         entity("Ebenezer Scrooge", f"the {MISER}", kind="opera"),
     )
     assert merged([one, two]) == []
-    assert len(merged([replace(one, type=""), two])) == 1
-    assert len(merged([replace(one, type="Opera"), two])) == 1
+    assert len(merged([one._replace(type=""), two])) == 1
+    assert len(merged([one._replace(type="Opera"), two])) == 1
 
 
 def test_both_kinds_of_evidence_are_needed() -> None:

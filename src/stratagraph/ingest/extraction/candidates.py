@@ -3,7 +3,7 @@
 Writing without capitals (Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi and others): a name shows by
 its marks (titles in 《》 or 「」, a Katakana run, a word that ends in "大学") or by repetition: a string or
 word that occurs twice in a passage and is no word of grammar. Other writing: lower-case noun phrases.
-`settle` decides on these phrases, and on doubtful names, by the corpus.
+`graph.grouping` decides on these phrases, and on doubtful names, by the corpus.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class Layout:
         stay = np.flatnonzero(origin >= 0)
         stay = stay[np.argsort(origin[stay])]
 
-        def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, list[int]]]:
+        def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, Sequence[int]]]:
             named = units.entities.at(rows)
             return list(zip(texts, named.split(named.values.tolist()), strict=True))
 

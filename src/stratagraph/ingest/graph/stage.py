@@ -118,14 +118,13 @@ async def build_graph(
     again = None  # the model is asked again for descriptions that it did not give
     if before is not None and use_llm:
         again = _unfinished(before.arrays, used)
-    with gate.stage("merge"):
-        with _damage():
-            tables, texts = await asyncio.to_thread(tabulated, extracted, corpus.size, previous, kept)
-            graph = await asyncio.to_thread(Grouping, tables)
-        if config.resolve:
-            graph = await resolved(corpus, extracted, tables, graph, gate, rule=rule, use_llm=use_llm)
-        with _damage():
-            laid = await asyncio.to_thread(Layout, graph, extracted, texts, before, again)
+    with gate.stage("merge"), _damage():
+        tables, texts = await asyncio.to_thread(tabulated, extracted, corpus.size, previous, kept)
+        graph = await asyncio.to_thread(Grouping, tables)
+    if config.resolve:
+        graph = await resolved(corpus, extracted, tables, graph, gate, rule=rule, use_llm=use_llm)
+    with _damage():
+        laid = await asyncio.to_thread(Layout, graph, extracted, texts, before, again)
     entities, relations, units = await asyncio.to_thread(laid.records)
     names = laid.shown()
     unit_texts = await asyncio.to_thread(laid.unit_texts, entities, whole=embed.entities)
