@@ -120,7 +120,7 @@ class Layout:
                 rows = slice(starts[kind], starts[kind + 1])
                 origin = find_marks(own, previous.arrays[MARKS][rows])
                 if again is not None and kind != UNITS:
-                    origin[(origin >= 0) & again[rows][origin]] = -1
+                    origin[np.append(again[rows], False)[origin]] = -1
             origins.append(origin)
         self._texts = self._read(extracted, texts, [np.flatnonzero(each < 0) for each in origins])
         by_text = self._unit_order(origins[2])
