@@ -51,25 +51,35 @@ def documents(chance: random.Random, count: int) -> dict[str, sg.Document]:
 
 
 def build(
-    docs: dict[str, sg.Document], method: str, llm: CountingModel | None, *, pooled: bool = False
+    docs: dict[str, sg.Document],
+    method: str,
+    llm: CountingModel | None,
+    *,
+    pooled: bool = False,
+    resolve: bool = False,
 ) -> sg.Index:
     embedder = Spans() if pooled else FakeEmbedder()
-    return sg.build_index(list(docs.values()), method=method, llm=llm, embedder=embedder, progress=False)
+    config = {"extraction": {"resolve": resolve}}
+    return sg.build_index(
+        list(docs.values()), method=method, llm=llm, embedder=embedder, config=config, progress=False
+    )
 
 
 @pytest.mark.parametrize(
-    ("method", "with_model", "pooled"),
+    ("method", "with_model", "pooled", "resolve"),
     [
-        ("lshtree", False, False),
-        ("hirag", False, False),
-        ("noderag", True, False),
-        ("hirag", True, True),
+        ("lshtree", False, False, True),
+        ("hirag", False, False, False),
+        ("noderag", True, False, False),
+        ("hirag", True, True, False),
     ],
 )
-def test_what_is_merged_again_gives_the_graph_of_a_build(method: str, with_model: bool, pooled: bool) -> None:
+def test_an_updated_graph_is_that_of_a_build(
+    method: str, with_model: bool, pooled: bool, resolve: bool
+) -> None:
     chance, llm = random.Random(7), CountingModel() if with_model else None
     docs = documents(chance, 60)
-    with build(docs, method, llm, pooled=pooled) as index:
+    with build(docs, method, llm, pooled=pooled, resolve=resolve) as index:
         for step in range(6):
             if step % 4 == 1:
                 gone = chance.sample(sorted(docs), 2)
@@ -85,7 +95,7 @@ def test_what_is_merged_again_gives_the_graph_of_a_build(method: str, with_model
             index.insert(changed)
             if step % 2 == 0:
                 continue
-            with build(docs, method, llm, pooled=pooled) as fresh:
+            with build(docs, method, llm, pooled=pooled, resolve=resolve) as fresh:
                 found, wanted = state(index, method), state(fresh, method)
                 assert_equal_states(found["graph"], wanted["graph"])
                 assert of_graph(index.last_report) == of_graph(fresh.last_report)
@@ -103,7 +113,7 @@ def unspaced(chance: random.Random) -> str:
     return "。".join([*said, chance.choice(said)]) + "。Ada Marsh met Otto Lind."
 
 
-def test_writing_without_capitals_is_merged_again_too() -> None:
+def test_so_it_is_in_writing_without_capitals() -> None:
     chance = random.Random(3)
     docs = {f"d{at:02}": sg.Document(f"d{at:02}", unspaced(chance)) for at in range(40)}
     with build(docs, "lshtree", None) as index:

@@ -106,9 +106,7 @@ def _described(
         np.concatenate([statements.chunks, first[naming.values[bare]]]),
     )
     described: dict[Entity, Sequence[str]] = {}
-    for at, entity in enumerate(entity_records(graph, rows, texts)):
-        by_units = (
-            sorted(texts[key] for key in units.texts[naming[at]].tolist()) if not entity.fragments else []
-        )
-        described[entity] = entity.fragments or by_units[:MOST_UNITS]
+    of_units = naming.split([texts.get(key, "") for key in units.texts[naming.values].tolist()])
+    for entity, own in zip(entity_records(graph, rows, texts), of_units, strict=True):
+        described[entity] = entity.fragments or sorted(own)[:MOST_UNITS]
     return described
