@@ -179,6 +179,26 @@ def test_an_overview_takes_the_hits_of_its_queries_in_turn(opened: Opened) -> No
     assert {entry["query"] for entry in found.trace} >= {*queries}
 
 
+def test_a_further_call_of_an_overview_sees_what_was_found_and_asks_for_what_is_missing(
+    opened: Opened,
+) -> None:
+    rounds: list[list[str]] = []
+
+    def answer(texts: list[str], question: str) -> Any:
+        rounds.append(texts)
+        queries = [["the comet of 1881"], ["the comet of 1881", "pears and the grey scald"], []]
+        return {"kind": "overview", "queries": queries[len(rounds) - 1]}
+
+    with opened(answer) as index:
+        found = index.retrieve("What was discovered?", k=40, guided=True, guided_steps=4)
+    assert found.guidance is not None
+    queries = [step.queries for step in found.guidance.steps]
+    assert queries == [("the comet of 1881",), ("pears and the grey scald",)]
+    assert len(rounds) == 3
+    assert any("comet" in text for text in rounds[1])
+    assert {"the comet of 1881", "pears and the grey scald"} <= {each["query"] for each in found.trace}
+
+
 @pytest.mark.parametrize(
     "answer",
     ["no idea", '{"needed": []}', '{"needed": [77, -1, 0]}'],

@@ -1,4 +1,4 @@
-"""What contexts hold of the facts that an answer should name, by the share of passages in each method's view.
+"""What contexts hold of the facts that an answer should name, by what each method's results consist of.
 
     python cookbook/benchmarks/nuggets.py INDEX NUGGETS [--hits N]
 
@@ -6,9 +6,10 @@ INDEX is an index of the demo's documents, with groups that a model wrote; NUGGE
 `{question id: {"question": str, "nuggets": [{"keys": [str, ...]}, ...]}}`. A context holds a fact if all of
 its keys stand within 60 words of one of its blocks, which a list of names cannot reach.
 
-Printed for dense passages, the walk, and each method at several shares of passages: facts held, and how many
-of the demo's factual questions have their answer in the context, in 1,000, 2,000 and 4,000 tokens. Then, for
-each method, the share that is best on the other questions, one question left out at a time.
+Printed for dense passages, the walk, and each method as it is, with several shares of passages, and with one
+kind of its nodes after one passage for themes: facts held, and how many of the demo's factual questions have
+their answer in the context, in 1,000, 2,000 and 4,000 tokens. Then, for each method, what is best on the
+other questions, one question left out at a time; and how many of the facts all nodes of a kind hold together.
 """
 
 import argparse
@@ -23,10 +24,13 @@ import stratagraph as sg
 from stratagraph import demo
 from stratagraph.eval.metrics import contains_answer
 from stratagraph.methods import NAMES, get_method
+from stratagraph.text.tokens import Estimate
 
 BUDGETS = (1000, 2000, 4000)
 SHARES = (0.25, 0.35, 0.5, 0.65, 0.75)
 """Of passages, such that four hits hold one of them and one node of the method."""
+FILLING = {"noderag": "HAST", "hirag": ("global", "local", "bridge"), "archrag": (), "lshtree": ()}
+"""Kinds of nodes that may fill the results of a theme."""
 WINDOW = 60
 
 
@@ -81,34 +85,44 @@ def main() -> None:
     chosen = []
     for name in NAMES:
         method, tables = get_method(name), {}
-        usual = method.passages
-        for share in SHARES:
-            object.__setattr__(method, "passages", (share, share))
-            tables[share] = scores(index, broad, given.hits, method=name)
-            print(row(f"{name} {share:g}", *tables[share]), flush=True)
-        object.__setattr__(method, "passages", usual)
+        usual = {each: getattr(method, each) for each in ("passages", "themes")}
+        ways = {f"{share:g}": {"passages": (share, share), "themes": {}} for share in SHARES}
+        ways |= {f"{kind} fills": {"themes": {kind: 1.0}} for kind in FILLING[name]}
+        print(row(name, *scores(index, broad, given.hits, method=name)), flush=True)
+        for way, settings in ways.items():
+            for each, value in {**usual, **settings}.items():
+                object.__setattr__(method, each, value)
+            tables[way] = scores(index, broad, given.hits, method=name)
+            print(row(f"{name} {way}", *tables[way]), flush=True)
+        for each, value in usual.items():
+            object.__setattr__(method, each, value)
         print(row(f"{name} alone", *scores(index, broad, given.hits, method=name, fill=False)), flush=True)
         chosen.append(left_out(name, tables))
-    print("\n| method | best share without each question |", " | ".join(heads[:3]), "of the one left out |")
+    print("\n| nodes | facts that they hold together | tokens |\n|---|---|---|")
+    for name in NAMES:
+        texts: dict[str, list[str]] = {}
+        for node in index.nodes(name):
+            texts.setdefault(f"{name} {node.kind}", []).append(node.text)
+        for kind, own in texts.items():
+            text = "\n\n".join(own)
+            together = np.mean([held(text, each["nuggets"]) for each in broad.values()])
+            print(f"| {kind} | {together:.3f} | {Estimate()(text)} |")
+    print("\n| method | best without each question |", " | ".join(heads[:3]), "of the one left out |")
     print("|---" * (2 + len(BUDGETS)) + "|")
     print("\n".join(chosen))
 
 
-def left_out(name: str, tables: dict[float, tuple[np.ndarray, np.ndarray]]) -> str:
-    """The best share for the other broad questions and all factual ones; the facts of the one left out."""
-    shares, found = [], []
+def left_out(name: str, tables: dict[str, tuple[np.ndarray, np.ndarray]]) -> str:
+    """The best for the other broad questions and all factual ones; the facts of the one left out."""
+    ways, found = [], []
     for at in range(len(next(iter(tables.values()))[0])):
         means = {
-            share: np.delete(facts, at, axis=0).mean() + answers.mean()
-            for share, (facts, answers) in tables.items()
+            way: np.delete(facts, at, axis=0).mean() + answers.mean()
+            for way, (facts, answers) in tables.items()
         }
-        shares.append(max(means, key=means.__getitem__))
-        found.append(tables[shares[-1]][0][at])
-    return (
-        f"| {name} | {' '.join(f'{share:g}' for share in shares)} | "
-        + " | ".join(f"{x:.3f}" for x in np.mean(found, axis=0))
-        + " |"
-    )
+        ways.append(max(means, key=means.__getitem__))
+        found.append(tables[ways[-1]][0][at])
+    return f"| {name} | {', '.join(ways)} | " + " | ".join(f"{x:.3f}" for x in np.mean(found, axis=0)) + " |"
 
 
 if __name__ == "__main__":

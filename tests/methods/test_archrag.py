@@ -470,7 +470,7 @@ def test_an_answer_takes_at_most_10_000_tokens_and_those_of_the_guide() -> None:
     index = built(clustered(150, 8), llm=CountingModel(long), config={"archrag": {"max_community": 6}})
     assert len(levels_of(index)) >= 4
     for guided, bound in ((False, 10_000), (None, 13_000)):
-        answer = index.answer("What does topic c2 a meet?", guided=guided)
+        answer = index.answer(f"What does topic c2 a meet within {bound}?", guided=guided)
         assert answer.usage.calls >= 3  # one for each level that the hits are of, and the answer
         assert answer.usage.input_tokens + answer.usage.output_tokens <= bound
 

@@ -212,9 +212,12 @@ class Asking:
             hits, traces = await self._searched(question, arguments.rerank)
             return list(zip(hits, traces, strict=True))
 
-        async def search(queries: Sequence[str]) -> Sequence[Found]:
+        async def search(queries: Sequence[str], overview: bool) -> Sequence[Found]:
             questions = [replace(wide, text=query[:LONGEST], entities=None, k=SHOWN) for query in queries]
-            return await asyncio.gather(*map(searched, await asyncio.gather(*map(self._embedded, questions))))
+            questions = await asyncio.gather(*map(self._embedded, questions))
+            if overview:
+                questions = [replace(each, theme=each.theme or each.text) for each in questions]
+            return await asyncio.gather(*map(searched, questions))
 
         first = await searched(wide)
         most = arguments.guided_steps or STEPS

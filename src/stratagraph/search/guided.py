@@ -2,7 +2,8 @@
 
 One call sees the best hits. For facts it names those that are needed together and a query for what is
 missing; the query is searched for, and the choice made once more. For an overview it writes several queries,
-whose hits are taken in turn. If a call fails, what was found before it stands.
+whose hits are taken in turn; with more steps a further call sees them and asks for what is missing. If a call
+fails, what was found before it stands.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ TEXT_TOKENS_AGAIN = 900
 """Tokens of the texts in a later call; two calls with their instructions have fewer than 4,000 tokens."""
 
 Found = Sequence[tuple[Hit, Metadata]]
-Search = Callable[[Sequence[str]], Awaitable[Sequence[Found]]]
-"""Searches for several queries: the hits and traces of each, best first."""
+Search = Callable[[Sequence[str], bool], Awaitable[Sequence[Found]]]
+"""Searches for several queries: the hits and traces of each, best first; whether they are of an overview."""
 _NUMBER = re.compile(r"(?<![-\d])\d{1,4}")
 
 
@@ -146,12 +147,7 @@ async def guided(
     if answer is None:
         return first, Guidance("none", failed=guide.failed)
     if mode == "overview" or (mode is True and answer.overview):
-        queries = _distinct(answer.queries)[:QUERIES]
-        if not queries:
-            return first, Guidance("none", failed="an overview was wanted, but the model wrote no query")
-        lists = [first, *await search(queries)]
-        hits = in_turn(map(_labelled, lists, [question, *queries]))
-        return hits, Guidance("overview", steps=(GuidedStep((), queries),))
+        return await guide.spread(answer, first, search, steps)
     return await guide.choose(answer, first, search, steps)
 
 
@@ -227,6 +223,34 @@ class _Guide:
         numbers = dict.fromkeys(number for number in answer.needed if 0 < number <= len(self._shown))
         return tuple(self._shown[number - 1] for number in numbers)[:CHOSEN]
 
+    async def spread(
+        self, answer: GuideSchema, first: Found, search: Search, steps: int
+    ) -> tuple[Found, Guidance]:
+        """The hits of the question and of all queries in turn; further calls see them and write more."""
+        self._mode = "overview"
+        asked, lists, decisions = [self._question], list[Found](), list[GuidedStep]()
+        new = _distinct(answer.queries)[:QUERIES]
+        if not new:
+            return first, Guidance("none", failed="an overview was wanted, but the model wrote no query")
+        for left in range(steps - 2, -1, -1):
+            searched = new if lists else (self._question, *new)
+            lists += map(_labelled, await search(searched, True), searched)
+            asked += new
+            decisions.append(GuidedStep((), new))
+            again = (
+                await self.ask([hit for hit, _ in in_turn(lists)], "; ".join(asked[1:]), last=False)
+                if left
+                else None
+            )
+            new = (
+                ()
+                if again is None
+                else _distinct(each for each in again.queries if each not in asked)[:QUERIES]
+            )
+            if not new:
+                break
+        return in_turn(lists), Guidance("overview", steps=tuple(decisions), failed=self.failed)
+
     async def choose(
         self, answer: GuideSchema, first: Found, search: Search, steps: int
     ) -> tuple[Found, Guidance]:
@@ -238,7 +262,7 @@ class _Guide:
         for left in range(steps - 2, -1, -1):
             if not query:
                 break
-            (hits_of_query,) = await search([query])
+            (hits_of_query,) = await search([query], False)
             new = [each for each in _labelled(hits_of_query, query) if each[0].id not in led]
             found = {hit.id: (hit, trace) for hit, trace in new}
             pool = found | {identity: each for identity, each in pool.items() if identity not in found}
