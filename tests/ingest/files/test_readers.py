@@ -87,6 +87,7 @@ WORDS = (
     b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>%s</w:body>'
     b"</w:document>"
 )
+PARAGRAPH = b"<w:p><w:r><w:t>text</w:t></w:r></w:p>"
 
 
 @pytest.mark.parametrize(
@@ -99,16 +100,7 @@ WORDS = (
         ("tables.html", "<html>text" + "<table><td>" * 400_000 + "<div>" * 700_000),
         ("to.eml", "Subject: text\nTo: " + "a@b.c, " * 80_000 + "\n\nbody"),
         ("type.eml", "Subject: text\nContent-Type: text/plain" + "; a=b" * 100_000 + "\n\nbody"),
-        (
-            "paragraphs.docx",
-            zipped(
-                **{
-                    "word/document.xml": WORDS.format(
-                        "<w:p><w:r><w:t>text</w:t></w:r></w:p>" * 50_000
-                    ).encode()
-                }
-            ),
-        ),
+        ("paragraphs.docx", zipped(**{"word/document.xml": WORDS % (PARAGRAPH * 50_000)})),
         ("list.md", "text\n\n" + "- " * 500_000 + "\n"),
     ],
 )
