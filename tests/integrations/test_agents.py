@@ -39,7 +39,6 @@ from langchain_stratagraph import (
 )
 from llama_index_stratagraph import LSHTreeIndex
 from stratagraph import demo
-from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
 RETRIEVERS = [BridgeRetriever, DualSearchRetriever, HierarchicalRetriever, PPRRetriever, TreeRetriever]
@@ -161,7 +160,7 @@ async def test_the_search_of_an_answer_is_a_run_of_the_retriever(index: sg.Index
     answering = retriever.as_answer_runnable(writer(NAMES, "The keeper [1]."))
     config: Any = {"callbacks": [told]}
     with collect_runs() as collected:
-        call = getattr(answering, way)(f"{QUESTION} ({way})", config, decompose=True)
+        call = getattr(answering, way)(f"{QUESTION} ({way})", config, decompose=True, guided=False)
         if way == "astream":
             written = "".join([piece async for piece in call])
         else:
@@ -174,21 +173,6 @@ async def test_the_search_of_an_answer_is_a_run_of_the_retriever(index: sg.Index
     assert [each.page_content for each in found] == [
         hit.text for hit in index.retrieve(QUESTION, len(found)).hits
     ]
-
-
-async def test_events_of_an_answer(index: sg.Index) -> None:
-    answering = TreeRetriever(index=index).as_answer_runnable(writer("The keeper [1]."))
-    events = [each async for each in answering.astream_events(QUESTION, version="v2")]
-    kinds = [each["event"] for each in events]
-    assert (
-        kinds.index("on_retriever_start")
-        < kinds.index("on_retriever_end")
-        < kinds.index("on_chat_model_start")
-    )
-    (end,) = [each for each in events if each["event"] == "on_retriever_end"]
-    assert end["name"] == "TreeRetriever"
-    assert end["data"]["input"] == {"query": QUESTION}
-    assert all(isinstance(each, Document) for each in end["data"]["output"])
 
 
 async def test_a_search_that_fails_ends_its_run(index: sg.Index) -> None:
@@ -211,9 +195,9 @@ def test_search_and_answer_have_one_budget(index: sg.Index, tmp_path: Path) -> N
             answering = TreeRetriever(index=opened).as_answer_runnable(writer(NAMES, "The keeper [1]."))
             if calls == 1:
                 with pytest.raises(sg.errors.BudgetExceeded):
-                    answering.invoke(f"{QUESTION} Now?", decompose=True)
+                    answering.invoke(f"{QUESTION} Now?", decompose=True, guided=False)
             else:
-                assert answering.invoke(QUESTION, decompose=True) == "The keeper [1]."
+                assert answering.invoke(QUESTION, decompose=True, guided=False) == "The keeper [1]."
 
 
 class ScriptedLLM(MockFunctionCallingLLM):
@@ -264,17 +248,3 @@ async def test_questions_are_spans_with_the_events_of_retrieval(index: sg.Index)
     for kind in ("QueryStartEvent", "RetrievalStartEvent", "RetrievalEndEvent", "SynthesizeEndEvent"):
         assert kinds.count(kind) == 2
     assert any("RetrievalStartEvent in StrataRetriever.retrieve" in name for name in events.names)
-
-
-async def test_min_score_in_both_frameworks(index: sg.Index) -> None:
-    for least in (0.2, 1.0):
-        texts = [hit.text for hit in index.retrieve(QUESTION, 4, min_score=least).hits]
-        retriever = TreeRetriever(index=index, min_score=least)
-        assert [each.page_content for each in retriever.invoke(QUESTION)] == texts
-        once = await TreeRetriever(index=index).ainvoke(QUESTION, min_score=least)
-        assert [each.page_content for each in once] == texts
-        nodes = LSHTreeIndex(core=index, llm=False).as_retriever(similarity_top_k=4, min_score=least)
-        assert [each.text for each in await nodes.aretrieve(QUESTION)] == [
-            hit.text for hit in index.retrieve(QUESTION, 4, min_score=least).hits
-        ]
-    assert retriever.as_answer_runnable().invoke(QUESTION) == NOTHING_FOUND

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core import Settings, StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core import Settings, StorageContext
 from llama_index.core import postprocessor as post
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.chat_engine.types import ChatMode
@@ -54,8 +54,9 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
-from llama_index_stratagraph import StrataVectorStore, WalkIndex, to_property_graph
+from llama_index_stratagraph import WalkIndex, to_property_graph
 from stratagraph import HashingEmbedder
+from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import LAMP, SHIPS, STEERED, llama_ships
 from tests.integrations.test_agents import ScriptedLLM
 from tests.integrations.typed import llama_index_user
@@ -209,7 +210,9 @@ def a_question_that_a_model_imagined_answered(index: WalkIndex) -> list[str]:
 
 @comes("wreck keeper")
 def a_cut_off_belongs_to_the_search(index: WalkIndex) -> list[str]:
-    assert processed(index, post.SimilarityPostprocessor(similarity_cutoff=0.99)) == []
+    cutting = post.SimilarityPostprocessor(similarity_cutoff=0.99)
+    empty = index.as_query_engine(node_postprocessors=[cutting]).query(STEERED)
+    assert (str(empty), empty.source_nodes) == (NOTHING_FOUND, [])
     return processed(index, min_score=0.1)
 
 
@@ -271,9 +274,13 @@ for each in (ResponseMode.COMPACT, ResponseMode.REFINE, ResponseMode.TREE_SUMMAR
 
 @comes(WALKED)
 async def a_streamed_answer(index: WalkIndex) -> list[str]:
-    engine = index.as_query_engine(similarity_top_k=3, streaming=True, llm=says("Mara Quill [3]."))
+    llm = says("Mara Quill [3].")
+    engine = index.as_query_engine(similarity_top_k=3, streaming=True, llm=llm)
     answer = await engine.aquery(STEERED)
     assert "".join([piece async for piece in answer.async_response_gen()]) == "Mara Quill [3]."
+    assert "<passages>" in llm.prompts[-1]
+    excerpts = index.as_query_engine(similarity_top_k=3, streaming=True).query(STEERED)
+    assert SHIPS["quill"] in "".join(excerpts.response_gen)
     return ids(answer.source_nodes)
 
 
@@ -436,21 +443,6 @@ def the_passages_of_a_property_graph(index: WalkIndex) -> list[str]:
 async def test_passages_that_come(index: WalkIndex, composition: Composition, expected: list[str]) -> None:
     found = composition(index)
     assert (await found if isawaitable(found) else found) == expected
-
-
-async def test_the_vector_store_under_llama_indexes_own_index(tmp_path: Path) -> None:
-    store = StrataVectorStore(tmp_path / "idx", embed_model=HashingEmbedder())
-    made = VectorStoreIndex.from_vector_store(store, embed_model=MockEmbedding(embed_dim=1))
-    made.insert_nodes(SentenceSplitter()(llama_ships()))
-    assert ids(await made.as_retriever(similarity_top_k=3).aretrieve(STEERED)) == WALKED.split()
-    store.client.close()
-
-
-def test_an_index_persisted_and_loaded(tmp_path: Path) -> None:
-    made_of(llama_ships()).storage_context.persist(str(tmp_path))
-    kept = StorageContext.from_defaults(persist_dir=str(tmp_path))
-    again: Any = load_index_from_storage(kept, llm=False, embed_model=HashingEmbedder())
-    assert ids(passages(again).retrieve(STEERED)) == WALKED.split()
 
 
 async def test_the_script_of_a_user(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel, FakeListLLM, GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import BaseModel, ValidationError
 
@@ -287,18 +287,6 @@ async def test_chat_models_write_summaries_and_callbacks_hear_of_it(twin: bool) 
     report = retriever.index.last_report
     assert report is not None
     assert log.events.count("chat") - calls == report.usage.calls > 0
-
-
-async def test_retrieval_callbacks(retriever: TreeRetriever, ask: Any) -> None:
-    log = Log()
-    await ask(retriever, config={"callbacks": [log]}, k=2)
-    assert log.events == ["retrieve", "found 2"]
-
-
-def test_k_can_be_configured(retriever: TreeRetriever) -> None:
-    flexible = retriever.configurable_fields(k=ConfigurableField(id="k"))
-    assert len(flexible.invoke(QUESTION, config={"configurable": {"k": 7}})) == 7
-    assert len(retriever.bind(k=2).invoke(QUESTION)) == 2
 
 
 # The wrapped chat model

@@ -12,8 +12,7 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-import llama_index.core.instrumentation as instrument
-from llama_index.core import QueryBundle, Settings
+from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import (
@@ -24,15 +23,11 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.llms.mock import MockFunctionCallingLLM
-from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.prompts import PromptTemplate
-from llama_index.core.response_synthesizers import ResponseMode, get_response_synthesizer
-from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeRelationship, TextNode
+from llama_index.core.schema import Document, MetadataMode, NodeRelationship
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
@@ -213,48 +208,12 @@ def test_misspelt_arguments_are_refused(index: LSHTreeIndex) -> None:
         index.as_retriever(llm=False)
     with pytest.raises(ValueError, match="at least 1"):
         index.as_retriever(similarity_top_k=0)
+    with pytest.raises(ValueError, match="needs an LLM"):
+        index.as_chat_engine(chat_mode="context")
     embedding = WordEmbedding()
     embedding._broken = True
     with pytest.raises(TypeError, match="no argument 'levels'"):
         build(embed_model=embedding, levels=2)
-
-
-async def test_questions_that_a_transformation_wrote(index: LSHTreeIndex, ask: Any) -> None:
-    bundle = QueryBundle("What is it?", custom_embedding_strs=["A bell of the foundry.", "What is it?"])
-    assert (await ask(index.as_retriever(similarity_top_k=1), bundle))[0].node.ref_doc_id == "foundry-3"
-    with pytest.raises(ValueError, match="blank"):
-        await ask(index.as_retriever(), " ")
-
-
-async def test_index_nodes_lead_to_their_objects(ask: Any) -> None:
-    target = TextNode(text="The object behind the pointer.", id_="target")
-    nodes = [TextNode(text=text, id_=name) for name, text, _ in passages()]
-    pointer = IndexNode(text="A pointer to the lighthouse.", index_id="target", id_="pointer", obj=target)
-    index = LSHTreeIndex(nodes, objects=[pointer], embed_model=HashingEmbedder())
-    found = await ask(index.as_retriever(similarity_top_k=1), "pointer to the lighthouse")
-    assert found[0].node_id == "target"
-    index.close()
-
-
-async def test_instrumentation(index: LSHTreeIndex, ask: Any) -> None:
-    names: list[str] = []
-
-    class Events(BaseEventHandler):
-        def handle(self, event: Any, **kwargs: Any) -> None:
-            names.append(event.class_name())
-
-    spans = SimpleSpanHandler()
-    dispatcher = instrument.get_dispatcher()
-    handlers = dispatcher.event_handlers, dispatcher.span_handlers
-    dispatcher.event_handlers, dispatcher.span_handlers = [*handlers[0], Events()], [*handlers[1], spans]
-    try:
-        await ask(LSHTreeIndex(core=index.core, embed_model=WordEmbedding()).as_retriever())
-    finally:
-        dispatcher.event_handlers, dispatcher.span_handlers = handlers
-    assert names[0] == "RetrievalStartEvent"
-    assert names[-1] == "RetrievalEndEvent"
-    assert any(span.id_.startswith(("StrataRetriever._retrieve", "StrataRetriever._aretrieve"))
-               for span in spans.completed_spans)  # fmt: skip
 
 
 # Answers
@@ -272,20 +231,6 @@ async def test_answers_without_an_llm_are_extractive(index: LSHTreeIndex, ask: A
     assert str(await ask(nothing)) == NOTHING_FOUND
 
 
-async def test_extractive_answers_stream(index: LSHTreeIndex) -> None:
-    engine = index.as_query_engine(streaming=True)
-    assert "comet" in "".join(engine.query(QUESTION).response_gen)
-    response = await engine.aquery(QUESTION)
-    assert "comet" in "".join([piece async for piece in response.response_gen])
-
-
-async def test_postprocessors_and_synthesizers_of_ones_own(index: LSHTreeIndex, ask: Any) -> None:
-    cutoff = SimilarityPostprocessor(similarity_cutoff=1e9)
-    assert str(await ask(index.as_query_engine(node_postprocessors=[cutoff]))) == NOTHING_FOUND
-    plain = get_response_synthesizer(llm=WritingLLM("Mine."), response_mode=ResponseMode.TREE_SUMMARIZE)
-    assert str(await ask(index.as_query_engine(response_synthesizer=plain))) == "Mine."
-
-
 async def test_an_llm_writes_the_answer(index: LSHTreeIndex, ask: Any) -> None:
     response = await ask(index.as_query_engine(llm=MockLLM(), similarity_top_k=1))
     assert "kept its comet" in str(response)
@@ -297,15 +242,6 @@ async def test_an_llm_writes_the_answer(index: LSHTreeIndex, ask: Any) -> None:
     assert str(await ask(own.as_query_engine(similarity_top_k=3))) == "My own."
     without = LSHTreeIndex(core=index.core, llm=False)
     assert (await ask(without.as_query_engine())).metadata["stratagraph"]["extractive"]
-
-
-@pytest.mark.parametrize("mode", ["best", "context", "condense_question", "simple"])
-async def test_chat_engines(index: LSHTreeIndex, mode: str) -> None:
-    with pytest.raises(ValueError, match="needs an LLM"):
-        index.as_chat_engine(chat_mode=mode)
-    engine = index.as_chat_engine(chat_mode=mode, llm=WritingLLM("Hello."), similarity_top_k=2, verbose=False)
-    assert engine.chat(QUESTION).response == "Hello."
-    assert (await engine.achat(QUESTION)).response == "Hello."
 
 
 # Building and opening

@@ -167,16 +167,6 @@ async def test_llama_index_builds_and_searches_without_its_model(asynchronous: b
 # Options
 
 
-def test_dual_search_has_the_options_of_the_whole_method(index: sg.Index) -> None:
-    assert {"restart", "steps", "limits", "types", "mode", "semantic_edges"} <= set(
-        DualSearchRetriever.options
-    )
-    retriever = DualSearchRetriever(index=index, k=8, steps=3, restart=0.4, limits={"S": 2})
-    hits = index.retrieve(QUESTION, 8, method="noderag", steps=3, restart=0.4, limits={"S": 2})
-    assert found(retriever.invoke(QUESTION)) == [(hit.kind, hit.id) for hit in hits]
-    assert "entity" not in {kind for kind, _ in found(retriever.invoke(QUESTION, mode="entry"))}
-
-
 class Backwards:
     """The last text is best."""
 

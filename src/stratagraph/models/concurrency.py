@@ -203,13 +203,14 @@ class Threads:
         """Call a user's blocking function in a thread with the caller's context.
 
         A thread cannot be stopped: if the caller is cancelled, the slot stays held until it ends. A model
-        that would end the process raises `ModelError`.
+        that would end the process, or a scripted one that has no answer left, raises `ModelError`: a
+        `StopIteration` cannot be handed to who waits, so that the wait would have no end.
         """
 
         def contained() -> R:
             try:
                 return function(*args, **kwargs)
-            except (SystemExit, KeyboardInterrupt) as error:
+            except (KeyboardInterrupt, StopIteration, SystemExit) as error:
                 raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
 
         slot.thread = self._pool.submit(contextvars.copy_context().run, contained)
