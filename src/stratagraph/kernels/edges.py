@@ -91,7 +91,11 @@ class Edges:
 
     def matrix(self) -> csr_array:
         """The symmetric adjacency matrix, shape (nodes, nodes)."""
-        rows, columns = np.concatenate([self.low, self.high]), np.concatenate([self.high, self.low])
+        low, high = (
+            self.low.astype(np.int32),
+            self.high.astype(np.int32),
+        )  # all that scipy 1.13 takes in trees
+        rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
         values = np.concatenate([self.weights, self.weights])
         return csr_array(coo_array((values, (rows, columns)), shape=(self.nodes, self.nodes)))
 
