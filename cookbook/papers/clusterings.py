@@ -119,7 +119,13 @@ def spectral(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: 
     def into(members: np.ndarray, count: int) -> np.ndarray:
         part = matrix[members][:, members]
         part.indices, part.indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
-        model = SpectralClustering(count, affinity="precomputed", assign_labels="cluster_qr", random_state=0)
+        model = SpectralClustering(
+            count,
+            affinity="precomputed",
+            assign_labels="cluster_qr",
+            eigen_solver="lobpcg",  # ARPACK takes minutes for 16,000 nodes
+            random_state=0,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # weak links count as none
             return model.fit_predict(part)
