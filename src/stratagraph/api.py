@@ -18,7 +18,7 @@ from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.local import default_embedder
-from stratagraph.operations.changes import REBUILD, Change, settings_of
+from stratagraph.operations.changes import BUILD, ESTIMATE, REBUILD, Change, settings_of
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.operations.shards.updating import estimated
@@ -133,7 +133,7 @@ async def abuild_index(
         raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     rebuild = rebuild and folder.generation > 0
-    change = Change(REBUILD if rebuild else "build", documents, extraction=extraction, prune=prune)
+    change = Change(REBUILD if rebuild else BUILD, documents, extraction=extraction, prune=prune)
     models = {
         "llm": llm,
         "budget": budget,
@@ -215,7 +215,7 @@ async def abuild_shards(
         raise ValueError(f"shards must be at most {MOST:,}, not {shards:,}")
     spread = Spread((), by) if shards is None else Spread.over(shards)
     folder = await in_thread(ShardedFolder.create, _local(path), spread)
-    change = Change("build", documents, extraction=extraction, prune=prune)
+    change = Change(BUILD, documents, extraction=extraction, prune=prune)
     models = {
         "llm": llm,
         "budget": budget,
@@ -271,10 +271,10 @@ async def _built(
         settings = settings if date_key is None else replace(settings, date_key=date_key)
         present = () if recorded is None else tuple(recorded.methods)
         methods = methods or present
-        if change.operation == REBUILD:
+        if change.action.starts_over:
             methods = tuple(dict.fromkeys([*methods, *present]))
         change = replace(change, methods=methods, config=settings)
-        if recorded is not None and change.operation == REBUILD:
+        if recorded is not None and change.action.starts_over:
             embedder = default_embedder(recorded.embedder) if embedder is None else embedder
             recorded = None
         used = Models(embedder=embedder, recorded=recorded, spacy=settings.extraction.spacy, **models)
@@ -451,7 +451,7 @@ async def aestimate(
     models.prefer_tokenizer(settings.tokenizer)
     folder = IndexFolder.create(None)
     change = Change(
-        "estimate",
+        ESTIMATE,
         documents,
         methods=() if method is None else method_names(method),
         config=settings,

@@ -25,7 +25,7 @@ from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.models.batching import CallsPending, Results, read_results, write_requests
 from stratagraph.models.identity import embedder_name
-from stratagraph.operations.changes import Change
+from stratagraph.operations.changes import BUILD, ESTIMATE, INSERT, Change
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.operations.rounds import Begun, Inputs, remember, remembered
@@ -152,7 +152,7 @@ async def awrite(
     try:
         models = _models(folder, llm, embedder, cache)
         begun = _begun(folder, methods, settings, llm, embedder, models)
-        change = Change("estimate", documents)
+        change = Change(ESTIMATE, documents)
         before = folder.snapshot() if folder.generation else None
         recorded = {} if before is None else before.manifest.roots
         change.join(recorded, () if before is None else before.digests().values())
@@ -236,7 +236,7 @@ def _begun(
             "method out, or write for another folder"
         )
     return Begun(
-        operation="insert" if folder.generation else "build",
+        operation=INSERT.name if folder.generation else BUILD.name,
         methods=methods or tuple(present),
         config=config.to_dict(),
         max_failures=config.max_failures,
@@ -287,9 +287,9 @@ async def _advance(
         )
     gate.do_without(begun.without)
     change = Change(
-        begun.operation,
+        BUILD if begun.operation == BUILD.name else INSERT,
         inputs.documents,
-        methods=begun.methods if begun.operation == "build" else (),
+        methods=begun.methods if begun.operation == BUILD.name else (),
         config=config,
         extraction=inputs.extraction,
         files=begun.files,

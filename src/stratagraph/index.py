@@ -34,7 +34,18 @@ from stratagraph.operations.arguments import (
 )
 from stratagraph.operations.asking import Asking
 from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
-from stratagraph.operations.changes import COMPACT, REEMBED, RESTORE, Change, settings_of
+from stratagraph.operations.changes import (
+    ADD_METHOD,
+    COMPACT,
+    DELETE,
+    ESTIMATE,
+    INSERT,
+    REEMBED,
+    REGROUP,
+    RESTORE,
+    Change,
+    settings_of,
+)
 from stratagraph.operations.documents import Documents, matching, source_of
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
@@ -251,7 +262,7 @@ class Index:
         """
         whole = frozenset(listed(files))
         change = Change(
-            "insert", documents, config=self._config, extraction=extraction, files=whole, prune=prune
+            INSERT, documents, config=self._config, extraction=extraction, files=whole, prune=prune
         )
         return await self._update(change)
 
@@ -276,7 +287,7 @@ class Index:
             If an id is unknown and `missing_ok` is False.
         """
         names = tuple(dict.fromkeys(listed(ids)))
-        change = Change("delete", removed=names, missing_ok=missing_ok, config=self._config)
+        change = Change(DELETE, removed=names, missing_ok=missing_ok, config=self._config)
         return await self._update(change)
 
     delete = blocking(adelete)
@@ -294,7 +305,7 @@ class Index:
         name = get_method(method).name
         own = {name: config} if config is not None else {}
         settings = replace(self._config, methods={**self._config.methods, **own})
-        return await self._update(Change("add method", methods=(name,), config=settings))
+        return await self._update(Change(ADD_METHOD, methods=(name,), config=settings))
 
     add_method = blocking(aadd_method)
 
@@ -315,7 +326,7 @@ class Index:
             If the folder holds no index of that method.
         """
         names = self.methods if method is None else (self._serve().built_method(method),)
-        return await self._update(Change("regroup", methods=names, config=self._config))
+        return await self._update(Change(REGROUP, methods=names, config=self._config))
 
     regroup = blocking(aregroup)
 
@@ -379,13 +390,13 @@ class Index:
         self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
     ) -> Estimate:
         """Estimate the cost of inserting documents without a model call; see `stratagraph.estimate`."""
-        change = Change("estimate", documents, config=self._config, extraction=extraction)
+        change = Change(ESTIMATE, documents, config=self._config, extraction=extraction)
         return await estimated(self._folder, self._models, change, prices)
 
     estimate = blocking(aestimate)
 
     async def _update(self, change: Change, models: Models | None = None) -> BuildReport:
-        with span(f"stratagraph {change.operation}", {}) as recorded:
+        with span(f"stratagraph {change.action.name}", {}) as recorded:
             report = await carried_out(self._folder, models or self._models, change)
             recorded.set({"stratagraph.documents": report.documents, "stratagraph.chunks": report.chunks})
             recorded.set({"stratagraph.failures": len(report.failures)})

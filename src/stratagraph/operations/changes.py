@@ -16,28 +16,75 @@ from stratagraph.operations.documents import Documents, check_documents, source_
 from stratagraph.operations.gates import Models
 from stratagraph.store.manifest import Manifest
 
-REBUILD = "rebuild"
-TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
-REGROUP = "regroup"
-COMPACT = "compact"
-RESTORE = "restore vectors"
-REEMBED = "reembed"
-EMBEDDING = (RESTORE, REEMBED)  # operations that embed everything again, and keep extractions and texts
 _SETTING = 80  # characters of a setting that a message shows
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """An operation and its input.
+class Action:
+    """What a change does, and what that means for `update`.
 
-    `methods` and `config` are those of a build, those that `add method` adds, or those to regroup; other
-    operations keep the folder's. `files` names the files all of whose documents are given; `FileDocuments`
+    Parameters
+    ----------
+    name
+        In reports, in the writer's lock and in the journal.
+    takes_documents
+        Documents are given.
+    builds
+        Methods are given, which the index has afterwards.
+    continues
+        Settings that are given are those of the index, if there is one.
+    starts_over
+        Nothing of the index is taken over.
+    regroups
+        All groups of the given methods are divided anew.
+    rewrites
+        All files are written again.
+    embeds_all
+        Everything is embedded again; extractions and texts stay.
+    changes_embedder
+        The next generation has the embedder that is given.
+    """
+
+    name: str
+    takes_documents: bool = False
+    builds: bool = False
+    continues: bool = False
+    starts_over: bool = False
+    regroups: bool = False
+    rewrites: bool = False
+    embeds_all: bool = False
+    changes_embedder: bool = False
+
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether documents, methods and settings stay as they are."""
+        return self.rewrites or self.embeds_all
+
+
+BUILD = Action("build", takes_documents=True, builds=True, continues=True)
+REBUILD = Action("rebuild", takes_documents=True, builds=True, starts_over=True)
+INSERT = Action("insert", takes_documents=True)
+ESTIMATE = Action("estimate", takes_documents=True)
+DELETE = Action("delete")
+ADD_METHOD = Action("add method", builds=True)
+REGROUP = Action("regroup", regroups=True, rewrites=True)
+COMPACT = Action("compact", rewrites=True)
+RESTORE = Action("restore vectors", embeds_all=True)
+REEMBED = Action("reembed", embeds_all=True, changes_embedder=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An action and its input.
+
+    `methods` and `config` are those of a build, those that are added, or those to regroup; other actions
+    keep the folder's. `files` names the files all of whose documents are given; `FileDocuments`
     knows its own. With `prune`, documents that are not given are deleted: of files, those that vanished from
     the given folders; of other input, all of them, or those for whose ids `prune` returns True. `share` says
     that these are the documents of one shard, which may have none, and `roots` where its files are.
     """
 
-    operation: str
+    action: Action
     documents: Documents | None = None
     removed: Collection[str] = ()
     missing_ok: bool = False
@@ -50,9 +97,9 @@ class Change:
     share: bool = False
 
     def __post_init__(self) -> None:
-        if self.operation in TAKING:
+        if self.action.takes_documents:
             check_documents(self.documents)
-        if self.prune and self.operation == "insert" and not isinstance(self.documents, FileDocuments):
+        if self.prune and self.action == INSERT and not isinstance(self.documents, FileDocuments):
             raise ValueError(
                 "prune=True is for files: give what read_documents returns, or delete documents by their ids"
             )
@@ -129,7 +176,7 @@ def require_methods(manifest: Manifest | None, change: Change) -> None:
 
     It may need a package that is not installed, or a function that was not registered.
     """
-    if change.operation == COMPACT:  # which groups nothing
+    if change.action == COMPACT:  # which groups nothing
         return
     methods = dict.fromkeys(change.methods, change.config)
     if manifest is not None and manifest.methods:

@@ -34,12 +34,6 @@ from stratagraph.methods.groups import GroupBuilder
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.tracing import logger
 from stratagraph.operations.changes import (
-    COMPACT,
-    EMBEDDING,
-    REBUILD,
-    REEMBED,
-    REGROUP,
-    RESTORE,
     Change,
     continued,
     require_methods,
@@ -90,10 +84,10 @@ async def update(target: Target, change: Change) -> BuildReport:
     before = (await in_thread(target.folder.snapshot)).manifest if target.folder.generation else None
     require_methods(before, change)
     writer = target.folder.writer(
-        change.operation,
-        compact=change.operation in (REGROUP, COMPACT),
-        restore=change.operation in EMBEDDING,
-        anew=change.operation == REBUILD,
+        change.action.name,
+        compact=change.action.rewrites,
+        restore=change.action.embeds_all,
+        anew=change.action.starts_over,
     )
     async with entered(writer) as staging:
         with stoppable() as stop:
@@ -123,7 +117,7 @@ class _Update:
     @property
     def _embeds_all(self) -> bool:
         """Whether everything is embedded again, by another embedder or because a vector store lost it."""
-        return self._change.operation in EMBEDDING
+        return self._change.action.embeds_all
 
     def _planned(self) -> tuple[tuple[str, ...], Config]:
         """The methods and settings of the next generation."""
@@ -131,20 +125,20 @@ class _Update:
         if before is None:
             return tuple(change.methods), change.config
         recorded = settings_of(before.manifest, change.config)
-        if change.operation == "build":
+        if change.action.continues:
             require_same_settings(self._target.models, before.manifest, before.path, change)
             return continued(before.manifest, change)
-        if change.operation != REEMBED:
+        if not change.action.changes_embedder:
             self._target.models.check_embedder(before.manifest, before.path)
         present = before.manifest.methods
-        if change.operation in EMBEDDING and present and before.manifest.spent and not self._gate.has_llm:
-            kind = VectorStoreError if change.operation == RESTORE else SettingsConflict
+        if change.action.embeds_all and present and before.manifest.spent and not self._gate.has_llm:
+            kind = SettingsConflict if change.action.changes_embedder else VectorStoreError
             raise kind(
-                f"{change.operation}: a model wrote the summaries ({', '.join(before.manifest.spent)}), and "
-                "those of groups that change are written again: open the index with llm=...; summaries of "
+                f"{change.action.name}: a model wrote the summaries ({', '.join(before.manifest.spent)}), "
+                "and those of groups that change are written again: open the index with llm=...; summaries of "
                 "other groups stay"
             )
-        if change.operation in (REGROUP, COMPACT, *EMBEDDING):
+        if change.action.is_upkeep:
             return tuple(present), recorded
         added = {name: change.config.method(name) for name in change.methods}
         config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
@@ -158,7 +152,7 @@ class _Update:
         self._removed = (*self._known_ids(), *self._intake.emptied, *vanished)
         if self._before is not None:
             if self._nothing_to_do(self._before):
-                if self._change.operation == REEMBED:
+                if self._change.action.changes_embedder:
                     self._notes[SAME_EMBEDDER] = 1
                 return self._report(self._before, self._before.manifest.generation)
             with self._booked("check"):
@@ -199,10 +193,13 @@ class _Update:
             documents = sorted({document for each in failures for document in each.documents})
             shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
             logger.warning(
-                "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
+                "%s: %d units failed, of documents %s",
+                self._change.action.name,
+                len(failures),
+                shown or "none",
             )
         usage = self._gate.ledger.total
-        builds = self._change.operation in ("build", REBUILD, "add method") and bool(self._methods)
+        builds = self._change.action.builds and bool(self._methods)
         if builds and self._gate.has_llm and not usage.calls and not usage.cached_calls:
             self._notes[NOT_ASKED] = self._staging.size
         with self._booked("publish"):
@@ -229,7 +226,7 @@ class _Update:
         with self._booked(name):
             assert self._graph is not None
             config, previous = self._config.method(name), self._previous(name)
-            regroup = self._change.operation == REGROUP and name in self._change.methods
+            regroup = self._change.action.regroups and name in self._change.methods
             if previous is not None and self._before is not None:
                 settings = settings_of(self._before.manifest, self._change.config).method(name)
                 regroup |= settings.group_settings != config.group_settings
@@ -310,9 +307,9 @@ class _Update:
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
-        if self._change.operation == REEMBED:
+        if self._change.action.changes_embedder:
             return self._target.models.has_embedder_of(before.manifest)
-        if self._change.operation in (REGROUP, COMPACT, RESTORE) or moves:
+        if self._change.action.is_upkeep or moves:
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
@@ -460,7 +457,7 @@ class _Update:
             present = corpus.document_metadata()
             deleted = tuple(each for each in replaced.digests() if each not in present)
         return BuildReport(
-            operation=self._change.operation,
+            operation=self._change.action.name,
             generation=generation,
             documents=corpus.document_count,
             chunks=corpus.size,

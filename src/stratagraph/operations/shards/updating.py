@@ -18,9 +18,8 @@ from stratagraph.mapping import in_order
 from stratagraph.models.budget import Account, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.operations.changes import (
-    REBUILD,
-    REEMBED,
-    TAKING,
+    ADD_METHOD,
+    DELETE,
     Change,
     continued,
     require_methods,
@@ -32,7 +31,9 @@ from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.store.snapshot import JoinedSnapshot
-from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
+from stratagraph.store.spread import ADD_METHOD as UNFINISHED_METHOD
+from stratagraph.store.spread import BUILD as UNFINISHED_BUILD
+from stratagraph.store.spread import Spread
 from stratagraph.system.threads import in_thread, stoppable
 from stratagraph.types.records import (
     BuildReport,
@@ -55,7 +56,7 @@ async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, chang
     """Carry out a change and publish it."""
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).changed(change)
-    anew = change.operation in (REBUILD, REEMBED)
+    anew = change.action.starts_over or change.action.changes_embedder
     gate = models.gate(folder, change.config, anew=anew)
     return await update(Target(folder, gate, models), change)
 
@@ -87,14 +88,14 @@ class _Shards:
 
     async def changed(self, change: Change) -> BuildReport:
         """Change the shards concerned, side by side, on one budget."""
-        self._folder.require_whole(change.operation)
+        self._folder.require_whole(change.action.name)
         before = await in_thread(self._before)
         require_methods(None if before is None else before.manifest, change)
         spread, phases, skipped = await in_thread(self._planned, change, before)
         await in_thread(self._folder.settled, spread)
         if mark := self._mark_of_unfinished(change, before):
             await in_thread(self._folder.tell, mark)
-        deletes = change.operation == "delete" and sum(map(len, phases)) > 1
+        deletes = change.action == DELETE and sum(map(len, phases)) > 1
         if deletes:
             await in_thread(self._folder.tell_deleting, map(content_key, change.removed))
         await in_thread(self._forget, phases, before)
@@ -113,7 +114,7 @@ class _Shards:
             await in_thread(self._forget, phases, before)
         if mark:
             await in_thread(self._folder.tell, None)
-        if deletes or (change.operation == "delete" and self._folder.spread.deleting):
+        if deletes or (change.action == DELETE and self._folder.spread.deleting):
             await in_thread(self._folder.tell_deleting, ())
         report = self._report(change, reports, skipped)
         digests = () if before is None else before.digests().values()
@@ -139,12 +140,12 @@ class _Shards:
 
     def _mark_of_unfinished(self, change: Change, before: JoinedSnapshot | None) -> str | None:
         """The mark of a change that, if it stops half way, leaves an incomplete index; else None."""
-        if change.operation == BUILD:
-            if before is None or self._folder.spread.unfinished == BUILD:
-                return BUILD
+        if change.action.continues:
+            if before is None or self._folder.spread.unfinished == UNFINISHED_BUILD:
+                return UNFINISHED_BUILD
             methods, _ = continued(before.manifest, change)
-            return ADD_METHOD if methods != tuple(before.manifest.methods) else None
-        return ADD_METHOD if change.operation == ADD_METHOD else None
+            return UNFINISHED_METHOD if methods != tuple(before.manifest.methods) else None
+        return UNFINISHED_METHOD if change.action == ADD_METHOD else None
 
     def _before(self) -> JoinedSnapshot | None:
         try:
@@ -157,17 +158,17 @@ class _Shards:
     ) -> tuple[Spread, list[list[_Step]], list[str]]:
         """The new assignment, the steps of each phase, and skipped ids."""
         spread = self._folder.spread
-        if change.operation in TAKING:
+        if change.action.takes_documents:
             assert change.documents is not None
             may_be_empty = change.may_remove and before is not None
             recorded = {} if before is None else before.manifest.roots
             change.join(recorded, () if before is None else before.digests().values())
             routes = _routed(change.documents, spread, before, may_be_empty=may_be_empty)
-            if change.operation == BUILD and (before is None or spread.unfinished == BUILD):
+            if change.action.continues and (before is None or spread.unfinished == UNFINISHED_BUILD):
                 self._owe(change, routes, before)
             return routes.spread, self._taking(change, routes, before), routes.skipped
         assert before is not None
-        if change.operation != "delete":
+        if change.action != DELETE:
             return spread, [[_Step(number, change) for number in before.numbers]], []
         holders, unknown = _removals(tuple(change.removed), before)
         unknown = [identity for identity in unknown if content_key(identity) not in spread.deleting]
@@ -200,7 +201,7 @@ class _Shards:
         own = replace(own, roots=change.roots_after(recorded))
         if before is not None and own.roots != recorded:  # which all shards record
             items = {number: [] for number in before.numbers} | items
-        if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
+        if before is not None and change.action.continues:  # in all shards: each gets the methods
             require_same_settings(self._models, before.manifest, before.path, change, shards=True)
             methods, config = continued(before.manifest, change)
             own = replace(own, methods=methods, config=config)
@@ -216,7 +217,7 @@ class _Shards:
             if before is not None and shard not in before.numbers:
                 step = replace(step, methods=own.methods or before.manifest.methods)
             steps.append(_Step(shard, step))
-        leaving = Change("delete", config=change.config)
+        leaving = Change(DELETE, config=change.config)
         moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in routes.moved.items()]
         return [steps, moves] if moves else [steps]
 
@@ -307,7 +308,7 @@ class _Shards:
         deleted = dict.fromkeys(each for report in reports for each in report.deleted)
         moved = tuple(each for each in added if each in deleted)  # out of one shard, into another
         return BuildReport(
-            operation=change.operation,
+            operation=change.action.name,
             generation=after.manifest.generation,
             documents=after.document_count,
             chunks=after.size,
