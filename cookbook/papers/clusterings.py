@@ -122,7 +122,7 @@ def spectral(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: 
         model = SpectralClustering(
             count,
             affinity="precomputed",
-            assign_labels="cluster_qr",
+            n_init=1,
             eigen_solver="lobpcg",  # ARPACK takes minutes for 16,000 nodes
             random_state=0,
         )

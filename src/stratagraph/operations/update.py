@@ -192,12 +192,8 @@ class _Update:
         if failures := self._gate.failures:
             documents = sorted({document for each in failures for document in each.documents})
             shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
-            logger.warning(
-                "%s: %d units failed, of documents %s",
-                self._change.action.name,
-                len(failures),
-                shown or "none",
-            )
+            name, count = self._change.action.name, len(failures)
+            logger.warning("%s: %d units failed, of documents %s", name, count, shown or "none")
         usage = self._gate.ledger.total
         builds = self._change.action.builds and bool(self._methods)
         if builds and self._gate.has_llm and not usage.calls and not usage.cached_calls:
