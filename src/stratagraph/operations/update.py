@@ -135,8 +135,8 @@ class _Update:
             kind = SettingsConflict if change.action.changes_embedder else VectorStoreError
             raise kind(
                 f"{change.action.name}: a model wrote the summaries ({', '.join(before.manifest.spent)}), "
-                "and those of groups that change are written again: open the index with llm=...; summaries of "
-                "other groups stay"
+                "and those of groups that change are written again: open the index with llm=...; summaries "
+                "of other groups stay"
             )
         if change.action.is_upkeep:
             return tuple(present), recorded
