@@ -164,10 +164,19 @@ def test_asking_after_closing(tmp_path: Path) -> None:
         temporary.retrieve("ferry")
 
 
-@pytest.mark.parametrize("ordinal", ["1", True, 1.0, np.int64(1)])
-def test_the_place_of_a_chunk_is_a_whole_number(ordinal: Any) -> None:
-    with pytest.raises(TypeError, match="chunk 1, of document 'ferry': ordinal must be a whole number"):
-        sg.build_index([sg.Chunk("One.", "ferry"), sg.Chunk("Two.", "ferry", ordinal)], progress=False)
+@pytest.mark.parametrize(
+    ("field", "values", "expected"),
+    [
+        ("ordinal", ["1", True, 1.0, np.int64(1)], "a whole number"),
+        ("text", [2], "a string"),
+        ("prefix", [None], "a string"),
+    ],
+)
+def test_fields_of_a_chunk_of_another_type(field: str, values: list[Any], expected: str) -> None:
+    for value in values:
+        chunk = sg.Chunk(**{"text": "Two.", "document_id": "ferry", field: value})
+        with pytest.raises(TypeError, match=f"chunk 1, of document 'ferry': {field} must be {expected}, not"):
+            sg.build_index([sg.Chunk("One.", "ferry"), chunk], progress=False)
 
 
 def test_a_budget_of_another_kind() -> None:

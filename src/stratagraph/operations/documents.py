@@ -77,11 +77,13 @@ def arrivals(
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
-            if type(item.ordinal) is not int:
-                raise TypeError(
-                    f"chunk {position}, of document {item.document_id!r}: ordinal must be a whole number, "
-                    f"not {item.ordinal!r}"
-                )
+            for name, kind in (("text", str), ("prefix", str), ("ordinal", int)):
+                if not isinstance(value := getattr(item, name), kind) or isinstance(value, bool):
+                    what = "a whole number" if kind is int else "a string"
+                    raise TypeError(
+                        f"chunk {position}, of document {item.document_id!r}: {name} must be {what}, "
+                        f"not {value!r}"
+                    )
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
             continue
         document = _cleaned(as_document(item, position))
