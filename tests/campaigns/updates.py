@@ -85,9 +85,9 @@ def said_in(index: sg.Index) -> tuple[set[str], set[str]]:
     return said, derived
 
 
-def numbers_in(index: sg.Index, said: set[str]) -> set[int]:
-    """What stands for texts in 64 bits: keys of what is said, ids of chunks, arrays, hashes of vectors."""
-    snapshot = snapshot_of(index)
+def numbers_in(index: sg.Index) -> set[int]:
+    """What stands for texts in 64 bits: keys of what is said, halves of ids, arrays, hashes of vectors."""
+    snapshot, said = snapshot_of(index), set[str]().union(*said_in(index))
     hashes = np.concatenate([np.zeros(0, np.uint64), *snapshot.pool.hashes])
     arrays = [snapshot.id_halves.ravel(), hashes[snapshot.vectors.slots]]
     for part in snapshot.manifest.parts:
@@ -96,8 +96,11 @@ def numbers_in(index: sg.Index, said: set[str]) -> set[int]:
                 arrays.append(hashes[array.slots])
             elif array.dtype == np.uint64:
                 arrays.append(array.ravel())
-    keys = {content_key(*kind, value) for kind in ((), *((each,) for each in KINDS)) for value in said}
-    return {each for each in keys.union(np.concatenate(arrays).tolist()) if each >= LEAST}
+    numbers = set(np.concatenate(arrays).tolist())
+    numbers |= {content_key(*kind, value) for kind in ((), *((each,) for each in KINDS)) for value in said}
+    ids = (value for value in said if len(value) == 32 and set(value) <= set("0123456789abcdef"))
+    numbers |= {int(half, 16) for value in ids for half in (value[:16], value[16:])}
+    return {each for each in numbers if each >= LEAST}
 
 
 KINDS = ("graph", "entity", "attribute", "name", "text")
@@ -156,8 +159,7 @@ class Updates(RuleBasedStateMachine):
 
     def remember(self) -> None:
         """Note what is said now, and what is said no more."""
-        said, derived = said_in(self.index)
-        numbers = numbers_in(self.index, said | derived)
+        said, numbers = said_in(self.index)[0], numbers_in(self.index)
         self.gone = (self.gone | (self.said - said)) - said
         self.gone_numbers = (self.gone_numbers | (self.numbers - numbers)) - numbers
         self.said, self.numbers = said, numbers

@@ -82,6 +82,7 @@ class Proposals:
     places: Rows  # of each proposal's cluster in `Groups`
     ranks: Rows  # in the cluster
     names: Keys  # keys of the name, shape (proposals, 2)
+    by_model: NDArray[np.bool_]  # whether a model wrote each
     before: Rows  # the row of the same proposal in the previous index, or -1
     new_places: Rows  # the place in `new` of another proposal, or -1
     new: Sequence[Summary]
@@ -100,11 +101,13 @@ class Proposals:
         places = np.repeat(all_places, all_counts)
         plain = [canonical(each.name) for each in new]
         names = np.column_stack([keys_of("name", plain), content_keys(plain)])
+        by_model = np.array([each.by == MODEL for each in new], np.bool_)
         order = np.argsort(places, kind="stable")
         return cls(
             places[order],
             ranges(np.zeros(len(all_counts), np.int64), all_counts)[order],
             np.concatenate([previous.names[rows], names])[order],
+            np.concatenate([previous.by_model[rows], by_model])[order],
             np.concatenate([rows, np.full(len(new), -1, np.int64)])[order],
             np.concatenate([np.full(len(rows), -1, np.int64), np.arange(len(new))])[order],
             new,
@@ -118,15 +121,6 @@ class Proposals:
             next(read) if row >= 0 else self.new[place]
             for row, place in zip(before.tolist(), self.new_places[numbers].tolist(), strict=True)
         ]
-
-    def by_model(self, previous: PreviousProposals) -> NDArray[np.bool_]:
-        """Whether a model wrote each proposal."""
-        by_model = np.zeros(len(self.places), np.bool_)
-        is_previous = self.before >= 0
-        by_model[is_previous] = previous.by_model[self.before[is_previous]]
-        own = np.array([each.by == MODEL for each in self.new], np.bool_)
-        by_model[~is_previous] = own[self.new_places[~is_previous]]
-        return by_model
 
 
 class PreviousProposals:
@@ -432,7 +426,7 @@ class SummaryWriter:
 
     def arrays(self) -> Arrays:
         """The arrays that `PreviousProposals` reads."""
-        none, previous, layers = np.zeros(0, np.int64), self._previous, self._layers
+        none, layers = np.zeros(0, np.int64), self._layers
         relations = self._entities.relations
         clusters = [groups.rows[proposals.places] for groups, proposals, _ in layers]
         entities = [rows - self._entities.graph.entities for _, _, rows in layers]
@@ -444,7 +438,7 @@ class SummaryWriter:
         ]
         strengths = [each.strengths[of_each] for each, of_each in zip(relations, listed, strict=True)]
         names = [proposals.names for _, proposals, _ in layers]
-        by_model = [proposals.by_model(previous) for _, proposals, _ in layers]
+        by_model = [proposals.by_model for _, proposals, _ in layers]
         rows = {
             CLUSTERS: np.concatenate([none, *clusters]),
             ENTITIES: np.maximum(np.concatenate([none, *entities]), -1),
