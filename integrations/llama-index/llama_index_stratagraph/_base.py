@@ -32,18 +32,11 @@ from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.types.question import SHARED_OPTIONS, WALK, Length
 
-_RETRIEVER = (
-    "similarity_top_k",
-    "view",
-    "where",
-    "filters",
-    "callback_manager",
-    "object_map",
-    "verbose",
-    "return_trace",
-    "node_ids",
-    "doc_ids",
-)
+_RETRIEVER = [
+    name
+    for name in inspect.signature(StrataRetriever).parameters
+    if name not in ("index", "options", "search")
+]
 
 
 class StrataIndex(UpdatingIndex):

@@ -110,28 +110,23 @@ def to_node(
     stored, ours = stored or as_given(hit), dict[str, Any](hit.identity())
     if trace is not None:
         ours[OURS] = hit.provenance(trace)
-    if stored is not None and stored.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
-        # What we add is for readers; prompts and embeddings leave it out.
-        node = stored.model_copy(
-            update={
-                "metadata": {**callers_own(json_native(stored.metadata)), **ours},
-                "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, *ours],
-                "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, *ours],
-            }
-        )
-    else:
+    if stored is None or stored.get_content(metadata_mode=MetadataMode.NONE) != hit.text:
         identity, documents = hit.ref or hit.id, hit.documents
-        metadata = callers_own(json_native(hit.metadata))
-        if hit.kind != CHUNK:
-            metadata = {key: value for key, value in metadata.items() if key == SOURCE}
-        node = TextNode(
+        source = {key: value for key, value in hit.metadata.items() if key == SOURCE}
+        stored = TextNode(
             id_=identity,
             text=hit.text,
-            metadata={**metadata, **ours},
+            metadata=dict(hit.metadata) if hit.kind == CHUNK else source,
             relationships=_related(documents[0], identity, beside) if len(documents) == 1 else {},
-            excluded_llm_metadata_keys=[*ours],
-            excluded_embed_metadata_keys=[*ours],
         )
+    # What we add is for readers; prompts and embeddings leave it out.
+    node = stored.model_copy(
+        update={
+            "metadata": {**callers_own(json_native(stored.metadata)), **ours},
+            "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, *ours],
+            "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, *ours],
+        }
+    )
     return NodeWithScore(node=node, score=float(hit.score))
 
 
