@@ -391,9 +391,6 @@ async def test_function_calling_models_call_one_tool(complete: Any) -> None:
 
 async def test_text_models_answer_in_text(complete: Any) -> None:
     assert await complete(to_chat_model(MockLLM())) == "{text} and {braces}"
-    assert (
-        await complete(to_chat_model(MockLLM(is_chat_model=True))) == "user: {text} and {braces}\nassistant: "
-    )
     assert await complete(to_chat_model(MockFunctionCallingLLM())) == "{text} and {braces}"
     assert await complete(to_chat_model(WritingLLM("plain")), schema=Fact) == "plain"
 

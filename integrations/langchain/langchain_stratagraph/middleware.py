@@ -87,10 +87,9 @@ class RetrievalMiddleware(AgentMiddleware[RetrievalState, Any, Any]):
         super().__init__()
         self._retriever, self._options = retriever_of(source, {**options, "k": k})
         self._max_tokens, self._context_where = max_tokens, context_where
-        kind, place = type(self._retriever).__name__, Path(self._retriever.index.path).parts[-2:]
-        self._name = name or "-".join([type(self).__name__, kind, *place]).replace(
-            ":", ""
-        )  # langgraph keeps colons
+        place = Path(self._retriever.index.path).parts[-2:]
+        parts = [type(self).__name__, type(self._retriever).__name__, *place]
+        self._name = name or "-".join(parts).replace(":", "")  # LangGraph keeps colons for itself
 
     @property
     def name(self) -> str:
