@@ -9,7 +9,7 @@ units are put in order by `unit_order`, which reads texts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -48,10 +48,10 @@ class Lists(NamedTuple):
         pairs = distinct(owners.astype(np.int64) * span + values)
         return cls.of(pairs // span, pairs % span, count)
 
-    def split(self, values: Sequence[T]) -> list[Sequence[T]]:
-        """Lists of other values in the place of these."""
-        starts = self.starts.tolist()
-        return [values[start:end] for start, end in pairwise(starts)]
+    def split(self, values: Iterable[T]) -> list[tuple[T, ...]]:
+        """Tuples of other values in the place of these."""
+        items, starts = tuple(values), self.starts.tolist()
+        return [items[start:end] for start, end in pairwise(starts)]
 
     @property
     def owners(self) -> Rows:

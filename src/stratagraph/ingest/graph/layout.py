@@ -201,7 +201,7 @@ class Layout:
         stay = np.flatnonzero(origin >= 0)
         stay = stay[np.argsort(origin[stay])]
 
-        def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, Sequence[int]]]:
+        def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
             named = units.entities.at(rows)
             return list(zip(texts, named.split(named.values.tolist()), strict=True))
 
@@ -238,10 +238,10 @@ class Layout:
         names = self._names(ends.ravel())
         columns = (
             *(map(names.__getitem__, each) for each in ends.T.tolist()),
-            *(map(tuple, each.split(self._said(each.values))) for each in said),
+            *(each.split(self._said(each.values)) for each in said),
             relations.weights[rows].tolist(),
-            map(tuple, chunks.split(chunks.values.tolist())),
-            *(map(tuple, each.split(strings.texts(strings.find(each.values)))) for each in types),
+            chunks.split(chunks.values.tolist()),
+            *(each.split(strings.texts(strings.find(each.values))) for each in types),
         )
         return list(map(Relation, *columns))
 
@@ -250,7 +250,7 @@ class Layout:
         names = self._names(units.entities.values)
         named = units.entities.split([names[row] for row in units.entities.values.tolist()])
         chunks = units.chunks.split(units.chunks.values.tolist())
-        return list(map(Unit, self._said(units.texts), map(tuple, named), map(tuple, chunks)))
+        return list(map(Unit, self._said(units.texts), named, chunks))
 
     def _said(self, keys: Keys) -> list[str]:
         return [self._texts[key] for key in keys.tolist()]
@@ -330,8 +330,8 @@ def entity_records(graph: Grouping, rows: Rows, texts: Mapping[int, str]) -> lis
         names,
         shown,
         (kinds[kind] for kind in entities.kinds[rows].tolist()),
-        map(tuple, fragments),
-        map(tuple, chunks.split(chunks.values.tolist())),
+        fragments,
+        chunks.split(chunks.values.tolist()),
     )
     return list(map(Entity, *columns))
 

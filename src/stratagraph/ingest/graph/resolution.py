@@ -85,7 +85,7 @@ def _units(graph: Grouping, extracted: Stored) -> list[Unit]:
     texts = read_texts(extracted, units.texts, units.chunks.values[units.chunks.starts[:-1]])
     keys = graph.strings.texts(graph.entities.names)
     named = units.entities.split([keys[row] for row in units.entities.values.tolist()])
-    return [Unit(texts[key], tuple(own), ()) for key, own in zip(units.texts.tolist(), named, strict=True)]
+    return [Unit(texts[key], own, ()) for key, own in zip(units.texts.tolist(), named, strict=True)]
 
 
 def _described(

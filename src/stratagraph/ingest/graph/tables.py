@@ -40,7 +40,7 @@ from stratagraph.ingest.carryover import Kept
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.extraction.candidates import is_thing, parts_of, short_of
 from stratagraph.ingest.extraction.stored import BATCH, extraction_of
-from stratagraph.ingest.names.spelling import canonical_name
+from stratagraph.ingest.names.spelling import LONGEST_NAME, canonical_name
 from stratagraph.kernels.checks import check_ascending
 from stratagraph.kernels.ranges import KeyTable, among, borders, distinct, firsts
 from stratagraph.types.built import Holds
@@ -271,8 +271,8 @@ class Flat:
         name = self._names.get(string)
         if name is None:
             name = self._names[string] = canonical_name(string)
-            if name:
-                self._names.setdefault(name, canonical_name(name))
+            if name and name not in self._names:  # it is its own name, unless it grew too long
+                self._names[name] = name if len(name) <= LONGEST_NAME else ""
         return name
 
     def _string(self, string: str) -> int:
