@@ -13,9 +13,10 @@ import pytest
 import stratagraph as sg
 from stratagraph import demo
 from stratagraph.methods import NAMES, get_method
-from stratagraph.operations.hits import grouped
+from stratagraph.operations.hits import grouped, silent
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents
+from stratagraph.types.built import Item
 from stratagraph.types.results import NOTHING_FOUND, Hit
 
 
@@ -156,3 +157,20 @@ def test_a_hit_does_not_repeat_its_own_name_before_its_sentences() -> None:
     assert any(
         text.startswith(("Crake Light: [Ada:] The tower", "Ada: [Crake Light:] The tower")) for text in texts
     )
+
+
+def test_what_an_entity_says_and_bare_dates_take_no_place() -> None:
+    def item(kind: str, text: str, **extra: Any) -> Item:
+        return Item(text, kind, 0, text, np.zeros(1, np.int64), extra)
+
+    items = [
+        item("entity", "Council: The council governs the islands and meets in Sarn.", name="Council"),
+        item("relation", "Council - Sarn: The council meets in Sarn.", source="Council", target="Sarn"),
+        item("relation", "Council - Sarn: It burned the town hall.", source="Council", target="Sarn"),
+        item("relation", "Sarn - Ada: The council meets in Sarn.", source="Sarn", target="Ada"),
+        item("entity", "1893-06: The harvest failed.", name="1893-06"),
+        item("entity", "1890: A count was held.", name="1890"),
+        item("entity", "1890 Show: A show was held.", name="1890 Show"),
+    ]
+    assert silent(items) == {1, 4, 5}
+    assert 1 not in silent([items[1], items[0]])  # the relation came before the entity

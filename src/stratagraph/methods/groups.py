@@ -310,15 +310,11 @@ class GroupBuilder(Generic[C_co]):
         return Built(nodes, {**arrays, **own}, notes, complete and bool(by_model.all()))
 
     async def with_statements(self, built: Built) -> Built:
-        """What was built, with vectors of the statements of nodes that a model wrote or need not write.
-
-        A node of one statement has none, since its own vector says as much.
-        """
+        """What was built, with vectors of the statements of nodes that a model wrote or need not write."""
         nodes = cast(Carried, built.nodes)
         texts: list[list[str]] = [[] for _ in nodes.fresh]
         if self.gate.has_llm:
             texts = [divided(node.text) if written_by_model(node) else [] for node in nodes.fresh]
-            texts = [each if len(each) > 1 else [] for each in texts]
         flat = list(chain.from_iterable(texts))
         fresh = await self.carry.embed(
             "embed statements", flat, self.dimension, vectors=STATEMENT_VECTORS, keys=STATEMENT_KEYS

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.ingest.names.spelling import iso_date
 from stratagraph.operations.origins import RecentOrigins
 from stratagraph.search.dates import Dates
 from stratagraph.search.evidence import asked_metadata
@@ -29,6 +30,8 @@ _COMPARED = 8  # documents whose metadata is compared first
 _NO_ROWS: Rows = np.zeros(0, np.int64)
 _WORDS = re.compile(r"\w+")
 _ASCII = "".join(chr(code).lower() if _WORDS.match(chr(code)) else " " for code in range(128))
+REPEATED = 0.8
+"""Share of a relation's words in an entity's text from which on it repeats this."""
 _NEVER_MERGED = ("chunk", "relation", "entity", "summary_entity")
 """Kinds that never become part of another hit, because each says something by itself."""
 
@@ -137,19 +140,32 @@ def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()
 
 
 def silent(items: Sequence[Item]) -> frozenset[int]:
-    """The places of nodes that say nothing beside the passages among the items.
+    """The places of nodes that say nothing beside other items.
 
-    Such a node has no words but those of its name, or its text stands in a passage. A relation says at least
-    what is joined.
+    Such a node has no words but those of its name, or its text stands in a passage. An entity whose name is a
+    date says nothing by itself. A relation says at least what is joined, unless one of its ends is among the
+    better items and has `REPEATED` of its words.
     """
     passages = f" {' | '.join([_words(item.text) for item in items if item.kind == 'chunk'])} "
-    places = set()
+    places, said = set(), dict[str, set[str]]()
     for place, item in enumerate(items):
-        if item.kind not in ("chunk", "relation"):
-            text = _words(item.text)
-            if text == _words(str(item.extra.get("name", ""))) or f" {text} " in passages:
+        if item.kind == "chunk":
+            continue
+        text, name = _words(item.text), str(item.extra.get("name", ""))
+        if item.kind == "relation":
+            own = set(_words(item.text.partition(": ")[2]).split())
+            ends = [said[end] for end in (item.extra["source"], item.extra["target"]) if end in said]
+            if own and any(len(own & words) >= REPEATED * len(own) for words in ends):
                 places.add(place)
+        elif text == _words(name) or f" {text} " in passages or (item.kind == "entity" and _is_date(name)):
+            places.add(place)
+        elif item.kind == "entity":
+            said[name] = set(text.split())
     return frozenset(places)
+
+
+def _is_date(name: str) -> bool:
+    return name.isdecimal() or iso_date(name) is not None
 
 
 def _words(text: str) -> str:

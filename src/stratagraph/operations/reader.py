@@ -259,9 +259,9 @@ class Answering(ABC):
         is_theme = question.theme is not None and bool(get_method(question.method).themes)
         return is_theme and self._written(question.method)
 
+    @abstractmethod
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""
-        return any(name.startswith(f"{method}/") for name in self.snapshot.manifest.prompts)
 
     def _passages(self, question: Question) -> Ranking:
         """The walk's passages, ranked once per question."""
@@ -399,6 +399,9 @@ class Reader(Answering):
 
     def _item_reader(self, question: Question) -> SnapshotItems:
         return SnapshotItems(self.snapshot, self._excerpts, question)
+
+    def _written(self, method: str) -> bool:
+        return len(self.snapshot.part(method).arrays[STATEMENT_VECTORS]) > 0
 
     def statements(self, method: str, hits: Sequence[Hit]) -> dict[str, Vectors]:
         """See `Answering.statements`."""

@@ -85,6 +85,9 @@ class JoinedReader(Answering):
             [part._days(origin, method, each) for part, each in zip(self.parts, own, strict=True)]
         )
 
+    def _written(self, method: str) -> bool:
+        return any(part._written(method) for part in self.parts)
+
     def statements(self, method: str, hits: Sequence[Hit]) -> dict[str, Vectors]:
         """See `Answering.statements`."""
         return {key: own for part in self.parts for key, own in part.statements(method, hits).items()}
