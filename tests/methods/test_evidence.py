@@ -331,3 +331,18 @@ def test_contexts_for_themes_are_packed_by_vectors_that_are_stored(method: str) 
     assert str(retrieval.context(300))
     assert not embedder.requests
     assert index.retrieve("Who commands Ship 3?", k=20).theme is None
+
+
+def test_a_community_of_several_elements_keeps_all_of_them() -> None:
+    class Prolific(Scripted):
+        async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+            if schema is None or schema.__name__ != "ElementsSchema":
+                return await super().acomplete(prompt, schema=schema)
+            themes = [f"{theme} of {sum(map(ord, prompt))}" for theme in ("Ships", "Harbours", "Storms")]
+            return json.dumps({"elements": [{"title": each, "text": f"{each}."} for each in themes]})
+
+    index = built("noderag", voyages(60), Prolific())
+    texts = [node.text for node in index.nodes("noderag")]
+    assert sum(text.startswith("Ships") for text in texts) >= 4
+    index.add_method("lshtree")
+    assert [node.text for node in index.nodes("noderag")] == texts

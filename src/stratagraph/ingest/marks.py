@@ -64,10 +64,9 @@ def label_sums(labels: Labels, marks: Marks, count: int) -> Marks:
 
 
 def find_marks(marks: Marks, marks_before: Marks) -> Rows:
-    """The place of each mark in `marks_before`, or -1, shape (n,)."""
-    by_key = np.argsort(marks_before[:, 0])
-    at = KeyTable(marks_before[by_key, 0]).find(marks[:, 0])
-    places = np.append(by_key, -1)[at]
+    """The first place of each mark in `marks_before`, or -1, shape (n,)."""
+    keys, first = np.unique(marks_before[:, 0], return_index=True)
+    places = np.append(first, -1)[KeyTable(keys).find(marks[:, 0])]
     there = np.flatnonzero(places >= 0)
     places[there[marks_before[places[there], 1] != marks[there, 1]]] = -1
     return places
