@@ -123,7 +123,7 @@ def spectral(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: 
             count,
             affinity="precomputed",
             n_init=1,
-            eigen_solver="lobpcg",  # ARPACK takes minutes for 16,000 nodes
+            eigen_solver="arpack" if len(members) < 2000 else "lobpcg",  # the quicker one
             random_state=0,
         )
         with warnings.catch_warnings():
