@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +23,15 @@ def test_all_is_sorted_and_complete() -> None:
     for name in sg.__all__:
         assert getattr(sg, name) is not None
     assert set(sg.__all__) <= set(dir(sg))
+
+
+def test_no_two_classes_share_a_name() -> None:
+    where: dict[str, list[str]] = {}
+    for path in Path(sg.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, []).append(path.name)
+    assert not {name: files for name, files in where.items() if len(files) > 1}
 
 
 def test_unknown_names_are_attribute_errors() -> None:

@@ -26,7 +26,7 @@ from stratagraph.ingest.lexical import LexicalIndex
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
-from stratagraph.methods.base import Graph, Opened, Question
+from stratagraph.methods.base import Graph, Opened, SearchQuestion
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.reports import ReportSchema
 from stratagraph.store.nodes import compressed_sources
@@ -210,7 +210,7 @@ def searched(searcher: Any, asked: np.ndarray, k: int) -> list[float]:
     """Seconds of each question, the first few left out."""
     spent = []
     for vector in asked:
-        query = Question("how are they joined?", vector, k, "archrag", ArchRAGOptions())
+        query = SearchQuestion("how are they joined?", vector, k, "archrag", ArchRAGOptions())
         began = time.perf_counter()
         searcher.nodes(query)
         spent.append(time.perf_counter() - began)

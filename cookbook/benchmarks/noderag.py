@@ -28,7 +28,7 @@ from stratagraph.kernels.centrality import centrality
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.methods.noderag import NodeRAGOptions
 from stratagraph.testing.opened import searcher_of
-from stratagraph.types.question import Question
+from stratagraph.types.question import SearchQuestion
 from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 DIMENSION = 384
@@ -181,7 +181,7 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
     vectors = [np.asarray(embedder.embed_query(text)) for text in texts]
     options = NodeRAGOptions()
     queries = [
-        Question(text, (v / np.linalg.norm(v)).astype(np.float32), 30, "noderag", options)
+        SearchQuestion(text, (v / np.linalg.norm(v)).astype(np.float32), 30, "noderag", options)
         for text, v in zip(texts, vectors, strict=True)
     ]
     entries = [searcher._entries.search(query, options) for query in queries]

@@ -24,7 +24,7 @@ import stratagraph as sg
 from stratagraph import demo
 from stratagraph.eval.metrics import contains_answer
 from stratagraph.methods import NAMES, get_method
-from stratagraph.text.tokens import Estimate
+from stratagraph.text.tokens import TokenEstimate
 
 BUDGETS = (1000, 2000, 4000)
 SHARES = (0.25, 0.35, 0.5, 0.65, 0.75)
@@ -106,7 +106,7 @@ def main() -> None:
         for kind, own in texts.items():
             text = "\n\n".join(own)
             together = np.mean([held(text, each["nuggets"]) for each in broad.values()])
-            print(f"| {kind} | {together:.3f} | {Estimate()(text)} |")
+            print(f"| {kind} | {together:.3f} | {TokenEstimate()(text)} |")
     print("\n| method | best without each question |", " | ".join(heads[:3]), "of the one left out |")
     print("|---" * (2 + len(BUDGETS)) + "|")
     print("\n".join(chosen))

@@ -25,7 +25,7 @@ from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.ingest.names import linking
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.search import walk
-from stratagraph.text.tokens import Estimate
+from stratagraph.text.tokens import TokenEstimate
 
 QUESTIONS = 100
 REPEATS = 3
@@ -53,7 +53,7 @@ def real(folders: list[str], sizes: list[int]) -> None:
             sg.Chunk(chunk.text, f"{data.name}/{chunk.document_id}", chunk.ordinal)
             for data in sets
             for document in data.documents
-            for chunk in split(document, config, Estimate())
+            for chunk in split(document, config, TokenEstimate())
         )
         with tempfile.TemporaryDirectory() as folder:
             chunks = list(islice(pieces, size))

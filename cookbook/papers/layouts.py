@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stratagraph.eval import Dataset, Question, load_dataset
-from stratagraph.eval.datasets import DEMO, DocumentRecord, assembled, read_documents
+from stratagraph.eval.datasets import DEMO, ReadDocument, assembled, read_documents
 from stratagraph.eval.fields import Record as Fields
 from stratagraph.eval.fields import texts
 from stratagraph.importing.lines import json_value
@@ -46,7 +46,7 @@ class Asked(Question):
     evidence: str | tuple[str, ...] = ""
 
 
-Read = tuple[Sequence[DocumentRecord], Sequence[Asked]]
+Read = tuple[Sequence[ReadDocument], Sequence[Asked]]
 
 
 class Record(Fields):
@@ -134,7 +134,7 @@ class Paragraphs:
     """The paragraphs of all questions as one corpus; equal title and text are one document."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], DocumentRecord] = {}
+        self._found: dict[tuple[str, str], ReadDocument] = {}
         self._taken: set[str] = set()
         self._titles: Counter[str] = Counter()
 
@@ -147,10 +147,10 @@ class Paragraphs:
                 self._titles[title] += 1
                 identity = title if self._titles[title] == 1 else f"{title} ({self._titles[title]})"
             self._taken.add(identity)
-            self._found[key] = DocumentRecord(identity, title, text, {}, place)
+            self._found[key] = ReadDocument(identity, title, text, {}, place)
         return self._found[key].id
 
-    def documents(self) -> list[DocumentRecord]:
+    def documents(self) -> list[ReadDocument]:
         """All of them."""
         return list(self._found.values())
 
@@ -185,14 +185,14 @@ def musique(records: Sequence[Record]) -> Read:
 def ultradomain(records: Sequence[Record]) -> Read:
     """UltraDomain: the book of each question is a document; books repeat."""
     ids: dict[str, str] = {}  # of books, by their texts
-    documents: list[DocumentRecord] = []
+    documents: list[ReadDocument] = []
     questions = []
     for number, record in enumerate(records):
         meta, text = record.fields.get("meta"), record.text("context")
         title = Record(record.place, meta).title if isinstance(meta, dict) else ""
         if text not in ids:
             ids[text] = record.word("context_id") or f"book {len(documents):04}"
-            documents.append(DocumentRecord(ids[text], title, text, {}, record.place))
+            documents.append(ReadDocument(ids[text], title, text, {}, record.place))
         given = {"id": record.word("_id") or f"q{number:05}", "type": record.word("label", "dataset")}
         given |= {"answers": record.texts("answers"), "supporting_ids": (ids[text],)}
         questions.append(record.asked(question=record.text("input"), **given))
@@ -230,7 +230,7 @@ FILES: Sequence[tuple[set[str], Callable[[Sequence[Record]], Read]]] = (
 
 def multihop(folder: Path) -> Read:
     """MultiHop-RAG: evidence names articles by address and title."""
-    documents: list[DocumentRecord] = []
+    documents: list[ReadDocument] = []
     ids: dict[str, str] = {}
     for number, article in enumerate(Record.read(folder / "corpus.json")):
         identity, title = article.word("url", "title") or str(number), article.title
@@ -242,7 +242,7 @@ def multihop(folder: Path) -> Read:
             for key in ("source", "category", "published_at")
             if key in article.fields
         }
-        documents.append(DocumentRecord(identity, title, article.word("body"), extra, article.place))
+        documents.append(ReadDocument(identity, title, article.word("body"), extra, article.place))
     questions = []
     for number, record in enumerate(Record.read(folder / "MultiHopRAG.json")):
         gold = []
@@ -278,7 +278,7 @@ def graphrag_bench(path: Path) -> Read:
     value = json_value(corpus)
     corpora = Record(str(corpus), {"corpora": value if isinstance(value, list) else [value]})
     documents = [
-        DocumentRecord(each.text("corpus_name"), "", each.text("context"), {}, each.place)
+        ReadDocument(each.text("corpus_name"), "", each.text("context"), {}, each.place)
         for each in corpora.objects("corpora")
         if only in ("", each.fields.get("corpus_name"))
     ]
@@ -297,7 +297,7 @@ def graphrag_bench(path: Path) -> Read:
 
 def narrativeqa(folder: Path) -> Read:
     """NarrativeQA: stories in `tmp/<id>.content` (or beside), as its script downloads them."""
-    documents: list[DocumentRecord] = []
+    documents: list[ReadDocument] = []
     for row in rows_of(folder / "documents.csv", ("document_id", "set")):
         name = f"{row['document_id']}.content"
         if Path(name).name != name:
@@ -306,7 +306,7 @@ def narrativeqa(folder: Path) -> Read:
         if row["set"] == SPLIT and story is not None:
             text = story.read_text("utf-8", errors="replace")
             documents.append(
-                DocumentRecord(row["document_id"], row.get("wiki_title") or "", text, {}, str(story))
+                ReadDocument(row["document_id"], row.get("wiki_title") or "", text, {}, str(story))
             )
     if not documents:
         raise ValueError(

@@ -64,8 +64,8 @@ from stratagraph.types.question import (
     WALK,
     Guided,
     Length,
-    Question,
     Rank,
+    SearchQuestion,
     Turn,
     View,
     Where,
@@ -731,7 +731,7 @@ class Index:
             raise ValueError(f"the vector has the shape {unit.shape}, and those of the index ({dimension},)")
         unit /= max(float(np.linalg.norm(unit)), 1e-30)
         options = check_search_options(WALK, {})
-        question = Question("", unit, positive("k", k), WALK, options, where, rank="dense")
+        question = SearchQuestion("", unit, positive("k", k), WALK, options, where, rank="dense")
         return answering.search(question)[0]
 
     def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:

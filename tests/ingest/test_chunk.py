@@ -10,10 +10,10 @@ from tests.cases import cases
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.text.sentences import sentences
 from stratagraph.text.statements import statements, stream_statements
-from stratagraph.text.tokens import Estimate
+from stratagraph.text.tokens import TokenEstimate
 from stratagraph.types.records import Document, StreamedDocument
 
-COUNT = Estimate()
+COUNT = TokenEstimate()
 
 
 def chunks_of(text, size=300, overlap=50):

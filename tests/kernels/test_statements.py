@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels.statements import Csr, Groups, behind, most_telling
+from stratagraph.kernels.statements import Csr, IntegerGroups, behind, most_telling
 
 
 def csr(rows: list[list[int]]) -> Csr:
@@ -17,12 +17,12 @@ def csr(rows: list[list[int]]) -> Csr:
     )
 
 
-def groups(rows: list[list[int]]) -> Groups:
+def groups(rows: list[list[int]]) -> IntegerGroups:
     indptr, values = csr(rows)
-    return Groups(values, indptr)
+    return IntegerGroups(values, indptr)
 
 
-def split(found: Groups) -> list[list[int]]:
+def split(found: IntegerGroups) -> list[list[int]]:
     return (
         [each.tolist() for each in np.split(found.values, found.borders[1:-1])]
         if len(found.borders) > 1
@@ -53,7 +53,7 @@ def test_statements_are_those_of_the_passages_that_name_all(
         }
         for passages, *pair in asked
     ]
-    told = split(Groups(found.values, found.borders))
+    told = split(IntegerGroups(found.values, found.borders))
     assert [sorted(each) for each in told] == [sorted(each) for each in expected]
     assert sorted(found.distinct.tolist()) == sorted(set().union(*expected))
 
@@ -87,7 +87,7 @@ def test_what_leads_nowhere_is_an_error() -> None:
         groups([[2]]),
         groups([[-1]]),
         groups([[0], [1]]),
-        Groups(np.zeros(2, np.int64), np.array([1, 2])),
+        IntegerGroups(np.zeros(2, np.int64), np.array([1, 2])),
     ):
         with pytest.raises(ValueError, match=r"do not fit each other|out of bounds"):
             behind(said, named, passages, none)

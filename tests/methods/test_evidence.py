@@ -14,7 +14,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.noderag.attributes import statement_lists
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.heterograph import KINDS, Kind, stating_units
+from stratagraph.methods.noderag.heterograph import KINDS, EdgeKind, stating_units
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder
@@ -202,7 +202,7 @@ def pairs_stated(index: sg.Index) -> np.ndarray:
     """The stored edges of relations and units, as pairs of nodes."""
     arrays = snapshot_of(index).part("noderag").arrays
     near = np.repeat(np.arange(len(arrays["walk.indptr"]) - 1), np.diff(arrays["walk.indptr"]))
-    stated = np.asarray(arrays[KINDS]) == Kind.UNIT_RELATION
+    stated = np.asarray(arrays[KINDS]) == EdgeKind.UNIT_RELATION
     return np.column_stack([near, arrays["walk.indices"]])[stated]
 
 

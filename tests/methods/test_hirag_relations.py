@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, Summary, parse_summary, proposed
+from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, ProposedSummary, parse_summary, proposed
 from stratagraph.testing.contract import documents
 from tests.methods.hirag import SMALL, Answering, build, stored
 
@@ -114,11 +114,13 @@ def members_of(members: object) -> dict[str, Belonging]:
 
 
 def test_a_stored_summary_is_read_again() -> None:
-    summary = Summary("c", 1, "crafts", "", "All of them.", "model", {"id": Belonging("It is one.", 4.0)})
-    assert Summary.read(json.loads(json.dumps(summary.stored()))) == summary
+    summary = ProposedSummary(
+        "c", 1, "crafts", "", "All of them.", "model", {"id": Belonging("It is one.", 4.0)}
+    )
+    assert ProposedSummary.read(json.loads(json.dumps(summary.stored()))) == summary
     for members in ({"id": "text"}, None):
         with pytest.raises(sg.errors.Damaged, match="summary entities"):
-            Summary.read({**summary.stored(), "members": members})
+            ProposedSummary.read({**summary.stored(), "members": members})
 
 
 def test_a_summary_entity_of_the_local_part_has_its_members_on_the_bridge(index: sg.Index) -> None:

@@ -14,11 +14,11 @@ import pytest
 import stratagraph as sg
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.nearest import Nearest
-from stratagraph.methods.base import Question
+from stratagraph.methods.base import SearchQuestion
 from stratagraph.methods.noderag import NodeRAGOptions
 from stratagraph.methods.noderag.build import TITLES
 from stratagraph.methods.noderag.config import TYPES
-from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind, matches
+from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeKind, EdgeList, Heterograph, matches
 from stratagraph.methods.noderag.search import HeterographSearcher, blended, diverse
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.opened import opened, searcher_of, snapshot_of
@@ -103,9 +103,9 @@ def stored(index: sg.Index) -> Any:
     return snapshot_of(index).part("noderag")
 
 
-def query(text: str, k: int = 10, **options: Any) -> Question:
+def query(text: str, k: int = 10, **options: Any) -> SearchQuestion:
     vector = np.asarray(FakeEmbedder().embed_query(text), np.float32)
-    return Question(text, vector, k, "noderag", NodeRAGOptions(**options), fill=False)
+    return SearchQuestion(text, vector, k, "noderag", NodeRAGOptions(**options), fill=False)
 
 
 # The heterograph
@@ -128,19 +128,19 @@ def test_seven_types_and_every_kind_of_edge(index: sg.Index) -> None:
     assert all(described["nodes"][kind] > 0 for kind in TYPES)
     types = layout.types(edges.ends)
     joined = {
-        Kind(kind): {"".join(sorted(TYPES[t] for t in pair)) for pair in types[edges.kinds == kind]}
+        EdgeKind(kind): {"".join(sorted(TYPES[t] for t in pair)) for pair in types[edges.kinds == kind]}
         for kind in np.unique(edges.kinds).tolist()
     }
-    assert joined[Kind.UNIT_ENTITY] == {"NS"}
-    assert joined[Kind.RELATION_ENTITY] == {"NR"}
-    assert joined[Kind.UNIT_RELATION] == {"RS"}
-    assert joined[Kind.ENTITY_ATTRIBUTE] == {"AN"}
-    assert joined[Kind.ELEMENT_OVERVIEW] == {"HO"}
-    assert joined[Kind.TEXT_UNIT] == {"ST"}
-    assert joined[Kind.ELEMENT_MATCH] <= {"HS", "AH", "HH"}
-    assert joined[Kind.SEMANTIC] <= {"".join(sorted(a + b)) for a in "TSAH" for b in "TSAH"}
+    assert joined[EdgeKind.UNIT_ENTITY] == {"NS"}
+    assert joined[EdgeKind.RELATION_ENTITY] == {"NR"}
+    assert joined[EdgeKind.UNIT_RELATION] == {"RS"}
+    assert joined[EdgeKind.ENTITY_ATTRIBUTE] == {"AN"}
+    assert joined[EdgeKind.ELEMENT_OVERVIEW] == {"HO"}
+    assert joined[EdgeKind.TEXT_UNIT] == {"ST"}
+    assert joined[EdgeKind.ELEMENT_MATCH] <= {"HS", "AH", "HH"}
+    assert joined[EdgeKind.SEMANTIC] <= {"".join(sorted(a + b)) for a in "TSAH" for b in "TSAH"}
     merged = described["HNSW edges"] + described["other edges"] - described["edges"]
-    assert merged == np.count_nonzero(edges.semantic & (edges.kinds != Kind.SEMANTIC))
+    assert merged == np.count_nonzero(edges.semantic & (edges.kinds != EdgeKind.SEMANTIC))
 
 
 def test_matching_joins_elements_to_their_community_and_cluster_alone() -> None:
@@ -158,7 +158,7 @@ def test_the_walk_is_the_printed_recurrence(index: sg.Index) -> None:
     size = heterograph.layout.size
     weights = np.zeros((size, size))
     edges = edges_of(index)
-    both = edges.semantic & (edges.kinds != Kind.SEMANTIC)
+    both = edges.semantic & (edges.kinds != EdgeKind.SEMANTIC)
     for (a, b), weight in zip(edges.ends.tolist(), np.where(both, 2.0, 1.0), strict=True):
         weights[a, b] = weights[b, a] = weight
     totals = weights.sum(axis=1, keepdims=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from stratagraph.ingest.summarize import EXTRACTIVE, FAILED, MODEL, Group, extractive_summary
-from stratagraph.methods.reports import CommunityReport, joined_members, write_reports
+from stratagraph.methods.reports import WrittenReport, joined_members, write_reports
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import ScriptedChatModel
 
@@ -25,7 +25,7 @@ def gate(answers: Sequence[str] | str | None, **kwargs: float) -> ModelGate:
     return ModelGate(ScriptedChatModel(answers), None, count_tokens=words, max_failures=1.0)
 
 
-async def reports(answers: Sequence[str] | str, groups: Sequence[Group] = (GROUP,)) -> list[CommunityReport]:
+async def reports(answers: Sequence[str] | str, groups: Sequence[Group] = (GROUP,)) -> list[WrittenReport]:
     return await write_reports(groups, gate(answers), max_tokens=20, form="short")
 
 
@@ -35,7 +35,7 @@ def answer(**fields: object) -> str:
 
 async def test_what_the_model_says() -> None:
     (report,) = await reports(answer(rating=85))  # what else it says is left out
-    assert report == CommunityReport("Oil", "Ada brings oil.", MODEL)
+    assert report == WrittenReport("Oil", "Ada brings oil.", MODEL)
     assert report.text == "Oil: Ada brings oil."
 
 

@@ -16,7 +16,7 @@ import pytest
 from stratagraph.errors import ClosedIndex, Damaged, NotAnIndex
 from stratagraph.store import arrays
 from stratagraph.store.copying import opened_files
-from stratagraph.store.corpus import Corpus
+from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import Layout
@@ -36,7 +36,7 @@ def answer(folder: IndexFolder) -> None:
     answer_for(folder, folder.snapshot())
 
 
-def answer_for(folder: IndexFolder, view: Corpus) -> None:
+def answer_for(folder: IndexFolder, view: RecordedCorpus) -> None:
     rows = range(view.size)
     for identity, text in zip(view.ids(rows), view.texts(rows), strict=True):
         folder.calls.put(text, f"says {text}", task="t", model="m", sources=[identity])

@@ -8,7 +8,7 @@ from tests.cases import cases
 from stratagraph import Document
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.text.statements import LONGEST, statements
-from stratagraph.text.tokens import Estimate
+from stratagraph.text.tokens import TokenEstimate
 
 
 @pytest.mark.parametrize(("text", "expected"), cases(__file__, "records"))
@@ -28,7 +28,7 @@ def test_a_long_record_is_divided_between_fields_and_each_part_begins_with_the_f
 def test_a_chunk_inside_of_a_table_repeats_the_header_row_before_its_true_place() -> None:
     head = "| Port | Fare |\n|---|---|\n"
     text = head + "\n".join(f"| Port number {n} | {n} |" for n in range(60))
-    chunks = list(split(Document("d", text), ChunkConfig(100, 20), Estimate()))
+    chunks = list(split(Document("d", text), ChunkConfig(100, 20), TokenEstimate()))
     assert len(chunks) > 2
     for chunk in chunks:
         assert chunk.text.startswith(head)

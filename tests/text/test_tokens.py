@@ -17,7 +17,7 @@ import stratagraph as sg
 from stratagraph.errors import MissingVocabulary
 from stratagraph.text import tokens
 from stratagraph.text.sentences import clip
-from stratagraph.text.tokens import Estimate, choose, named
+from stratagraph.text.tokens import TokenEstimate, choose, named
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def vocabulary_file(folder, name):
 
 @pytest.mark.parametrize(("text", "count"), cases(__file__, "the estimate counts by its documented rule"))
 def test_the_estimate_counts_by_its_documented_rule(text, count):
-    assert Estimate()(text) == count
+    assert TokenEstimate()(text) == count
 
 
 def test_the_estimate_adds_up_over_words():
     text = "In the year 1871 the ferry Plover, 40 feet long, was late; nobody minded."
-    assert Estimate()(text) == sum(Estimate()(word) for word in text.split())
+    assert TokenEstimate()(text) == sum(TokenEstimate()(word) for word in text.split())
 
 
 @pytest.mark.usefixtures("no_network")
@@ -57,7 +57,7 @@ def test_without_a_vocabulary_tokens_are_estimated_silently(empty_cache, monkeyp
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert choose().name == "estimate-1"
-        assert choose("estimate-1") == Estimate()
+        assert choose("estimate-1") == TokenEstimate()
 
 
 @pytest.mark.usefixtures("no_network", "empty_cache")
@@ -103,7 +103,7 @@ def test_a_cached_vocabulary_is_used(monkeypatch):
     assert counter("<|endoftext|>") > 1
     assert counter("ha" * 100_000) >= counter("ha" * 50_000) * 2 - 1
     prose = "The ferry left the harbour at seven, two hours late, and nobody on the quay complained. " * 9
-    assert Estimate()(prose) == pytest.approx(counter(prose), rel=0.15)
+    assert TokenEstimate()(prose) == pytest.approx(counter(prose), rel=0.15)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "large", "foreign", "writable"])

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph.demo.comparison import HITS, DemoResult, Shown, Way
+from stratagraph.demo.comparison import HITS, ComparedQuestion, DemoResult, LinkedDocuments
 from stratagraph.models.budget import money
 from stratagraph.search.evidence import telling
 from stratagraph.text.packing import Piece, joined
@@ -65,12 +65,12 @@ def demo_lines(result: DemoResult, path: Path | None) -> Iterator[str]:
     yield f"   stratagraph serve {path or 'idx'} --open"
 
 
-def _count(shown: int, each: Shown) -> str:
+def _count(shown: int, each: ComparedQuestion) -> str:
     mark = click.style("found", fg="green") if shown == len(each.needed) else click.style("missed", fg="red")
     return f"{shown} of {len(each.needed)}  {mark}"
 
 
-def _way_lines(each: Shown) -> Iterator[str]:
+def _way_lines(each: ComparedQuestion) -> Iterator[str]:
     """The way to the answer, document by document, and the answer."""
     if each.way is None:
         return
@@ -92,7 +92,7 @@ def _wrapped(text: str, indent: str, *, bold: bool = False) -> Iterator[str]:
         yield click.style(line, bold=True) if bold else line
 
 
-def _around(sentence: str, way: Way) -> str:
+def _around(sentence: str, way: LinkedDocuments) -> str:
     """As much of a long sentence as three lines hold, with the answer in it, or else the name."""
     if len(sentence) <= _QUOTED:
         return sentence

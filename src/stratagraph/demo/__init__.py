@@ -19,7 +19,7 @@ _SHOWN = ("multi-hop-10", "multi-hop-06", "one-hop-11")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoQuestion:
     """A question with its gold answers and documents.
 
     Parameters
@@ -47,10 +47,10 @@ def documents() -> list[Document]:
     return [document_of(record, record["id"]) for record in _records("corpus.jsonl")]
 
 
-def questions() -> list[Question]:
+def questions() -> list[DemoQuestion]:
     """The questions: 11 one-hop, 13 multi-hop, 5 about themes."""
     return [
-        Question(
+        DemoQuestion(
             record["id"],
             record["question"],
             tuple(record["answers"]),
@@ -61,7 +61,7 @@ def questions() -> list[Question]:
     ]
 
 
-def showcase() -> list[Question]:
+def showcase() -> list[DemoQuestion]:
     """Three questions whose documents plain vectors miss; see `stratagraph.demo.comparison`."""
     by_id = {question.id: question for question in questions()}
     return [by_id[name] for name in _SHOWN]

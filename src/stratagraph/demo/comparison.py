@@ -30,7 +30,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LinkedDocuments:
     """The documents that lead to the answer, over a name they share.
 
     `answer` is the corpus's own, as worded in the last step.
@@ -42,17 +42,17 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ComparedQuestion:
     """A question, the titles of its documents, and how many of them plain vectors and the walk found.
 
     `way` is None unless the walk finds a document that plain vectors miss.
     """
 
-    question: demo.Question
+    question: demo.DemoQuestion
     needed: tuple[str, ...]
     plain: int
     walked: int
-    way: Way | None
+    way: LinkedDocuments | None
 
     @property
     def won(self) -> bool:
@@ -81,13 +81,13 @@ class DemoResult:
     documents: int
     walk: float
     methods: float
-    questions: tuple[Shown, ...]
+    questions: tuple[ComparedQuestion, ...]
     asked: str
     own: tuple[OwnNode, ...]
     left_out: Mapping[str, str]
 
 
-def shown(index: Index) -> Iterator[Shown]:
+def shown(index: Index) -> Iterator[ComparedQuestion]:
     """Ask the chosen questions of an index of the demo corpus."""
     titles = {name: str(metadata["title"]) for name, metadata in index.documents().items()}
     entities = list(index.entities())
@@ -97,7 +97,7 @@ def shown(index: Index) -> Iterator[Shown]:
         walked = _documents(index.retrieve(question.question, HITS, method="walk"))
         missed = {*gold} & {*walked} - {*plain}
         way = _way(index, entities, question, titles, missed) if missed else None
-        yield Shown(
+        yield ComparedQuestion(
             question,
             tuple(titles[name] for name in gold),
             len({*gold} & {*plain}),
@@ -123,10 +123,10 @@ def _documents(retrieval: Retrieval) -> list[str]:
 def _way(
     index: Index,
     entities: Iterable[GraphEntity],
-    question: demo.Question,
+    question: demo.DemoQuestion,
     titles: Mapping[str, str],
     missed: Set[str],
-) -> Way | None:
+) -> LinkedDocuments | None:
     """By the rarest name that all documents of the answer share, or one document and the question."""
     gold = question.supporting_ids
     asked_words = set(words(question.question))
@@ -140,7 +140,7 @@ def _way(
     answer, telling = _answer(question, (*quoted[-1], *texts[-1]))
     quoted[-1] = tuple(dict.fromkeys((*quoted[-1], telling)))
     steps = (Step(titles[name], part, name in missed) for name, part in zip(gold, quoted, strict=True))
-    return Way(entity.name, tuple(steps), answer)
+    return LinkedDocuments(entity.name, tuple(steps), answer)
 
 
 def _sentences(index: Index, document: str) -> list[str]:
@@ -155,7 +155,7 @@ def _naming(sentences: Sequence[str], name: str) -> str:
     return next(exact, None) or max(sentences, key=lambda each: len(wanted & set(words(each))))
 
 
-def _answer(question: demo.Question, sentences: Iterable[str]) -> tuple[str, str]:
+def _answer(question: demo.DemoQuestion, sentences: Iterable[str]) -> tuple[str, str]:
     """A right wording and the first sentence that has it."""
     return next(
         (answer, sentence) for sentence in sentences for answer in question.answers if answer in sentence

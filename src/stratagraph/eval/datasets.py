@@ -55,7 +55,7 @@ class Question:
     type: str = ""
 
 
-class DocumentRecord(NamedTuple):
+class ReadDocument(NamedTuple):
     """A document as it was read, and its place as `file:line` for messages."""
 
     id: str
@@ -149,10 +149,10 @@ def load_dataset(path: StrPath, *, extraction: StrPath | None = None) -> Dataset
     return assembled(folder.resolve().name, read_documents(corpus), questions, folder, extraction)
 
 
-def read_documents(path: Path, key: str = "id") -> list[DocumentRecord]:
+def read_documents(path: Path, key: str = "id") -> list[ReadDocument]:
     """Documents of JSON lines, with their id under `key` and all further fields as metadata."""
     return [
-        DocumentRecord(
+        ReadDocument(
             record.text(key),
             record.title,
             record.text("text"),
@@ -165,7 +165,7 @@ def read_documents(path: Path, key: str = "id") -> list[DocumentRecord]:
 
 def assembled(
     name: str,
-    documents: Sequence[DocumentRecord],
+    documents: Sequence[ReadDocument],
     questions: Iterable[Question],
     folder: Path,
     extraction: StrPath | None = None,
@@ -179,7 +179,7 @@ def assembled(
     return _with_extraction(dataset, inside if inside.exists() and not path.exists() else path)
 
 
-def _document(record: DocumentRecord) -> Document:
+def _document(record: ReadDocument) -> Document:
     title, text, metadata = record.title, record.text, record.metadata
     try:
         json.dumps(metadata, allow_nan=False)

@@ -43,7 +43,7 @@ class Cutoffs:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Measured:
     """Scores by metric and question, and the milliseconds of each search, by the clock and of the CPU."""
 
     scores: Scores
@@ -57,7 +57,7 @@ def ask_all(
     cutoffs: Cutoffs,
     count_tokens: CountTokens,
     advance: Callable[[], None],
-) -> Asked:
+) -> Measured:
     """Ask every question for the largest k, timed, and for its contexts.
 
     The first question is asked once more before, untimed, since it opens much. An exception of the ranker
@@ -81,7 +81,7 @@ def ask_all(
         results.append(score(question, hits, packed, cutoffs, count_tokens))
         advance()
     scores = {metric: tuple(result[metric] for result in results) for metric in results[0]}
-    return Asked(scores, tuple(latency), tuple(cpu))
+    return Measured(scores, tuple(latency), tuple(cpu))
 
 
 def score(

@@ -69,7 +69,7 @@ class Imported:
     reports: tuple[CommunityReport, ...] = ()
 
 
-class Draft:
+class PassageDraft:
     """The extraction of a passage. Whatever a relation or fact names becomes an entity of the passage."""
 
     def __init__(self, notes: Counter[str]) -> None:
@@ -152,7 +152,7 @@ def strength_of(value: object, shared_by: int = 1) -> float:
     return min(max(value / shared_by, 0.1), 10.0)
 
 
-def finish(drafts: Mapping[str, Draft], notes: Counter[str]) -> dict[str, Extraction]:
+def finish(drafts: Mapping[str, PassageDraft], notes: Counter[str]) -> dict[str, Extraction]:
     """The extractions of all passages; counts empty ones."""
     extractions = {key: draft.extraction() for key, draft in drafts.items()}
     if empty := sum(extraction == Extraction() for extraction in extractions.values()):
@@ -202,7 +202,7 @@ class Loose:
 
     def edge(
         self,
-        draft: Draft | None,
+        draft: PassageDraft | None,
         ends: Sequence[EntityMention],
         label: object,
         properties: Mapping[str, Any],
@@ -229,10 +229,10 @@ class Loose:
                 draft.entity(end)
         draft.relation(relation)
 
-    def passages(self) -> tuple[dict[str, Chunk], dict[str, Draft]]:
+    def passages(self) -> tuple[dict[str, Chunk], dict[str, PassageDraft]]:
         """A chunk and a draft for each entity with statements."""
         chunks: dict[str, Chunk] = {}
-        drafts: dict[str, Draft] = {}
+        drafts: dict[str, PassageDraft] = {}
         described = {mention.name for mention in self._entities.values() if mention.description}
         for owner in dict.fromkeys([*self._relations, *described]):
             draft, lines = self._statements(owner)
@@ -249,8 +249,8 @@ class Loose:
                 self._notes["entities without source text, description or relation: left out"] += 1
         return chunks, drafts
 
-    def _statements(self, owner: str) -> tuple[Draft, list[str]]:
-        draft, lines = Draft(self._notes), []
+    def _statements(self, owner: str) -> tuple[PassageDraft, list[str]]:
+        draft, lines = PassageDraft(self._notes), []
         mention = self._entities.get(key_of(owner))
         if mention is not None and mention.name == owner and mention.description:
             draft.entity(mention)

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 from stratagraph.importing.draft import (
-    Draft,
     Imported,
     Loose,
+    PassageDraft,
     clean_name,
     field_of,
     finish,
@@ -74,11 +74,11 @@ class _Sources:
 
     def __init__(self, notes: Counter[str]) -> None:
         self.chunks: dict[str, Chunk] = {}
-        self.drafts: dict[str, Draft] = {}
+        self.drafts: dict[str, PassageDraft] = {}
         self._ordinals: Counter[str] = Counter()
         self._notes = notes
 
-    def draft(self, source: object) -> Draft | None:
+    def draft(self, source: object) -> PassageDraft | None:
         """The draft of a source's chunk; None if it has no text."""
         text = field_of(source, "page_content")
         if not isinstance(text, str) or not text.strip():
@@ -96,7 +96,7 @@ class _Sources:
         start = start if isinstance(start, int) and not isinstance(start, bool) else -1
         end = start + len(text) if start >= 0 else -1
         self.chunks[key] = Chunk(text, document, ordinal, start, end, metadata, ref=key)
-        self.drafts[key] = Draft(self._notes)
+        self.drafts[key] = PassageDraft(self._notes)
         return self.drafts[key]
 
 
@@ -145,7 +145,7 @@ def from_property_graph(graph: object) -> Imported:
     if links:
         notes["links between passages and documents: left out, chunks know their documents"] = len(links)
     chunks = _chunks(parts, {edge.source: edge.target for edge in links if edge.label == "SOURCE"}, notes)
-    drafts = {identity: Draft(notes) for identity in chunks}
+    drafts = {identity: PassageDraft(notes) for identity in chunks}
 
     # A store makes entities of the documents that passages link to; they are none.
     documents = {edge.target for edge in links}

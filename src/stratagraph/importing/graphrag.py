@@ -15,8 +15,8 @@ from typing import Any
 from stratagraph.errors import require
 from stratagraph.importing.draft import (
     CommunityReport,
-    Draft,
     Imported,
+    PassageDraft,
     clean_name,
     finish,
     is_name,
@@ -213,9 +213,9 @@ class _TextUnits:
             ranked = sorted(zip(ranks, own_chunks, strict=True), key=itemgetter(0))
             for ordinal, (_, chunk) in enumerate(ranked):
                 self.chunks[chunk.ref] = replace(chunk, ordinal=ordinal)
-        self.drafts = {identity: Draft(notes) for identity in self.chunks}
+        self.drafts = {identity: PassageDraft(notes) for identity in self.chunks}
 
-    def of(self, row: Row) -> list[Draft]:
+    def of(self, row: Row) -> list[PassageDraft]:
         """Drafts of the text units that a row was extracted from."""
         listed = list_of(row, "text_unit_ids", "text_unit_id") or self._back.get(text_of(row, *_ID), [])
         identities = [identity for identity in dict.fromkeys(listed) if identity in self.drafts]

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from stratagraph.importing.draft import Draft, Imported, clean_name, finish, statement
+from stratagraph.importing.draft import Imported, PassageDraft, clean_name, finish, statement
 from stratagraph.importing.lines import json_lines, json_object
 from stratagraph.types.records import (
     Chunk,
@@ -106,12 +106,12 @@ def read_openie(path: str | os.PathLike[str], *, documents: Iterable[Item] | Non
     """
     notes: Counter[str] = Counter()
     passages = _Passages(documents, notes)
-    drafts: dict[str, Draft] = {}
+    drafts: dict[str, PassageDraft] = {}
     for place, record in _records(Path(path)):
         key = passages.key(record, place)
         if key in drafts:
             notes["passages listed twice: extractions joined"] += 1
-        _fill(drafts.setdefault(key, Draft(notes)), record, place, notes)
+        _fill(drafts.setdefault(key, PassageDraft(notes)), record, place, notes)
     return Imported(passages.items(drafts), finish(drafts, notes), dict(notes))
 
 
@@ -164,7 +164,7 @@ class _Passages:
         self._own.setdefault(identity, Chunk(text, identity, 0, 0, len(text), metadata, ref=identity))
         return identity
 
-    def items(self, extracted: Mapping[str, Draft]) -> list[Item]:
+    def items(self, extracted: Mapping[str, PassageDraft]) -> list[Item]:
         """The caller's documents, those with an extraction as one chunk each, and the file's."""
         result: list[Item] = []
         for item in self._given or ():
@@ -186,7 +186,7 @@ def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def _fill(draft: Draft, record: Mapping[str, Any], place: str, notes: Counter[str]) -> None:
+def _fill(draft: PassageDraft, record: Mapping[str, Any], place: str, notes: Counter[str]) -> None:
     if not any(name in record for name in (*_ENTITIES, *_TRIPLES)):
         raise ValueError(f"{place}: neither entities nor triples; the keys are {', '.join(record) or 'none'}")
     entities, triples = _listed(record, _ENTITIES, notes), _listed(record, _TRIPLES, notes)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stratagraph.ingest.files.contents import Contents
-    from stratagraph.ingest.files.walk import Found
+    from stratagraph.ingest.files.contents import FileContents
+    from stratagraph.ingest.files.walk import FoundFile
     from stratagraph.types.records import Document, StreamedDocument
 
 MEMORY = 500 * 2**20
@@ -79,7 +79,7 @@ class BoundedReader:
         return self._child
 
     def read(
-        self, file: Found, contents: Contents, encoding: str | None
+        self, file: FoundFile, contents: FileContents, encoding: str | None
     ) -> Iterator[Document | StreamedDocument]:
         """The documents of a file.
 
@@ -140,7 +140,7 @@ class BoundedReader:
         return f"ended with code {code}{f' ({last})' if last else ''}"
 
 
-def _document(file: Found, answer: dict[str, Any]) -> Document | StreamedDocument:
+def _document(file: FoundFile, answer: dict[str, Any]) -> Document | StreamedDocument:
     from stratagraph.ingest.files.kinds import text_blocks
     from stratagraph.types.records import Document, Section, StreamedDocument
 
@@ -178,8 +178,8 @@ def _limit_time(seconds: int) -> None:
 def main() -> None:
     """Read the files that the standard input names."""
     _limit_memory()
-    from stratagraph.ingest.files.contents import Contents, documents_in, guarded
-    from stratagraph.ingest.files.walk import Found
+    from stratagraph.ingest.files.contents import FileContents, documents_in, guarded
+    from stratagraph.ingest.files.walk import FoundFile
     from stratagraph.types.records import StreamedDocument
 
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogatepass")
@@ -191,7 +191,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         path, name, root, size, named, encoding, seconds = json.loads(line)
         _limit_time(seconds)
-        file, contents, ends = Found(Path(path), name, root, size, named), Contents(), False
+        file, contents, ends = FoundFile(Path(path), name, root, size, named), FileContents(), False
         try:
             for document in guarded(file, contents, documents_in(file, contents, encoding)):
                 own = {"id": document.id, "metadata": dict(document.metadata)}

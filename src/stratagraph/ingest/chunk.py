@@ -47,7 +47,7 @@ class ChunkConfig:
             )
 
 
-class _Unit(NamedTuple):
+class _ChunkUnit(NamedTuple):
     """A statement, or a piece of one that is longer than a chunk, with the blank space after it.
 
     `above` are lines that a chunk repeats if it begins here, with a line break, and `lead` their tokens.
@@ -118,8 +118,10 @@ def _metadata(own: Metadata, sections: Sequence[Section], start: int, end: int, 
     return metadata
 
 
-def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) -> Iterator[list[_Unit]]:
-    window: list[_Unit] = []
+def _windows(
+    units: Iterable[_ChunkUnit], config: ChunkConfig, count: CountTokens
+) -> Iterator[list[_ChunkUnit]]:
+    window: list[_ChunkUnit] = []
     total = 0
     repeated = 0  # units at the front that the window before has too
     for unit in units:
@@ -146,18 +148,18 @@ def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) ->
         yield window
 
 
-def _tokens(window: Sequence[_Unit]) -> int:
+def _tokens(window: Sequence[_ChunkUnit]) -> int:
     return sum(each.tokens for each in window) + (window[0].lead if window else 0)
 
 
-def _units(blocks: Iterable[str], size: int, count: CountTokens) -> Iterator[_Unit]:
+def _units(blocks: Iterable[str], size: int, count: CountTokens) -> Iterator[_ChunkUnit]:
     for start, text, record, heads, paragraph in stream_statements(blocks):
         tokens = count(text)
         above = "".join(f"{head}\n" for head in heads)
         lead = count(above) if above and above not in text else 0
         if not 0 < lead <= size // 2:  # the unit has it, or it would fill the chunk
             above, lead = "", 0
-        unit = _Unit(start, text, tokens, paragraph, record, above, lead)
+        unit = _ChunkUnit(start, text, tokens, paragraph, record, above, lead)
         if tokens + lead <= size:
             yield unit
         elif not record:
@@ -167,7 +169,7 @@ def _units(blocks: Iterable[str], size: int, count: CountTokens) -> Iterator[_Un
             yield from _parts(unit, size, count)
 
 
-def _parts(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
+def _parts(unit: _ChunkUnit, size: int, count: CountTokens) -> Iterator[_ChunkUnit]:
     """A record that is longer than a chunk, divided between its fields."""
     words = len(unit.text.split()) * size // (2 * unit.tokens)
     parts = divided(unit.text, words)
@@ -178,13 +180,13 @@ def _parts(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
         lead = count(above)
         if not 0 < lead <= size // 2:
             above, lead = "", 0
-        own = _Unit(
+        own = _ChunkUnit(
             unit.start + begin, text, count(text), unit.paragraph and end == borders[-1], True, above, lead
         )
         yield from [own] if own.tokens + lead <= size else _pieces(own, max(1, (size - lead) // 4), count)
 
 
-def _pieces(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
+def _pieces(unit: _ChunkUnit, size: int, count: CountTokens) -> Iterator[_ChunkUnit]:
     if unit.tokens <= size or len(unit.text) < 2:
         yield unit
         return
@@ -194,7 +196,7 @@ def _pieces(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
     yield from _pieces(unit._replace(start=unit.start + cut, text=right, tokens=count(right)), size, count)
 
 
-def _cut(window: Sequence[_Unit], total: int, repeated: int) -> int:
+def _cut(window: Sequence[_ChunkUnit], total: int, repeated: int) -> int:
     """After how many units to close a full window: after the last paragraph in its last third, else all."""
     tokens = total
     for end in range(len(window), repeated, -1):
@@ -206,7 +208,7 @@ def _cut(window: Sequence[_Unit], total: int, repeated: int) -> int:
     return len(window)
 
 
-def _overlap(window: Sequence[_Unit], budget: int, count: CountTokens) -> list[_Unit]:
+def _overlap(window: Sequence[_ChunkUnit], budget: int, count: CountTokens) -> list[_ChunkUnit]:
     """The last units of a window within the budget, never all; else the last words of the last unit."""
     first = best = len(window)
     left = budget

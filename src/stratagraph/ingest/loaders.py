@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from stratagraph.ingest.bounded_reading import BoundedReader
-from stratagraph.ingest.files.contents import STREAMED_ABOVE, Contents, documents_in, guarded, is_apart
-from stratagraph.ingest.files.walk import Found, Walk
+from stratagraph.ingest.files.contents import STREAMED_ABOVE, FileContents, documents_in, guarded, is_apart
+from stratagraph.ingest.files.walk import FoundFile, Walk
 from stratagraph.ingest.roots import Roots, real_path
 from stratagraph.mapping import as_mapper, in_order
 from stratagraph.types.protocols import Mapper
@@ -166,7 +166,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         self._all_apart = all_apart
         self._walk = Walk(self._skip, self._leave_out, include, exclude)
         self._roots: Roots | None = None
-        self._found: list[Found] = []
+        self._found: list[FoundFile] = []
         self._owners: Mapping[str, str] = {}
         self._documents = self._all()
 
@@ -273,9 +273,9 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
             for file in self._found:
                 yield from self._read_here(file, reader)
             return
-        waiting: deque[list[Found]] = deque()
+        waiting: deque[list[FoundFile]] = deque()
 
-        def sent() -> Iterator[list[Found]]:
+        def sent() -> Iterator[list[FoundFile]]:
             for batch in _by_size(self._found):
                 waiting.append(batch)
                 yield [file for file in batch if not _is_large(file)]
@@ -291,13 +291,13 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
                     yield from contents.documents
                     self._note(file, contents)
 
-    def _read_here(self, file: Found, reader: BoundedReader) -> Iterator[Document | StreamedDocument]:
-        contents = Contents()
+    def _read_here(self, file: FoundFile, reader: BoundedReader) -> Iterator[Document | StreamedDocument]:
+        contents = FileContents()
         self._current = file.name
         yield from _read(file, contents, self._encoding, reader, all_apart=self._all_apart)
         self._note(file, contents)
 
-    def _note(self, file: Found, contents: Contents) -> None:
+    def _note(self, file: FoundFile, contents: FileContents) -> None:
         for each in contents.skipped:
             self._skip(*each)
         if contents.binary:
@@ -321,7 +321,12 @@ def _warn(name: str, reason: str) -> None:
 
 
 def _read(
-    file: Found, contents: Contents, encoding: str | None, reader: BoundedReader, *, all_apart: bool = False
+    file: FoundFile,
+    contents: FileContents,
+    encoding: str | None,
+    reader: BoundedReader,
+    *,
+    all_apart: bool = False,
 ) -> Iterator[Document | StreamedDocument]:
     """The documents of a file, which the other process reads if its parser needs bounds, or all do."""
     read = reader.read if all_apart or is_apart(file) else documents_in
@@ -337,18 +342,18 @@ def _reader_of_worker() -> BoundedReader:
     return BoundedReader()
 
 
-def _read_in_worker(files: list[Found], encoding: str | None) -> list[Contents]:
+def _read_in_worker(files: list[FoundFile], encoding: str | None) -> list[FileContents]:
     read = []
     for file in files:
-        contents = Contents()
+        contents = FileContents()
         contents.documents += _read(file, contents, encoding, _reader_of_worker())
         read.append(contents)
     return read
 
 
-def _by_size(files: Iterable[Found]) -> Iterator[list[Found]]:
+def _by_size(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
     """Batches of files that are about as much to read."""
-    batch: list[Found] = []
+    batch: list[FoundFile] = []
     size = 0
     for file in files:
         batch.append(file)
@@ -360,6 +365,6 @@ def _by_size(files: Iterable[Found]) -> Iterator[list[Found]]:
         yield batch
 
 
-def _is_large(file: Found) -> bool:
+def _is_large(file: FoundFile) -> bool:
     """Whether a file is too large to be held in memory, whatever its kind."""
     return file.size > STREAMED_ABOVE

@@ -13,7 +13,7 @@ from stratagraph.errors import Damaged
 from stratagraph.kernels import _native
 from stratagraph.kernels.chnsw_layer import Array, Layer, Matrix, Nodes, Places
 from stratagraph.kernels.chnsw_options import LEAST_EF, Options, Stats, read_options, written
-from stratagraph.kernels.float16 import Stored
+from stratagraph.kernels.float16 import StoredVectors
 from stratagraph.kernels.topk import TopK
 
 CALIBRATED_K = 10
@@ -428,7 +428,11 @@ class CHNSW:
 
 def _floats(vectors: NDArray[np.floating]) -> Matrix:
     """Vectors as float32 in C order; those of a folder are read in blocks."""
-    return cast(Matrix, vectors) if isinstance(vectors, Stored) else np.ascontiguousarray(vectors, np.float32)
+    return (
+        cast(Matrix, vectors)
+        if isinstance(vectors, StoredVectors)
+        else np.ascontiguousarray(vectors, np.float32)
+    )
 
 
 def _pairs(children: Sequence[NDArray[np.integer]] | None, layers: int) -> list[Array]:

@@ -54,7 +54,7 @@ class HalfVectors:
 
 
 @runtime_checkable
-class Stored(Protocol):
+class StoredVectors(Protocol):
     """Vectors that are not one array of float32."""
 
     def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
@@ -66,18 +66,22 @@ class Stored(Protocol):
         ...
 
 
-def blocks(vectors: Matrix | Stored, size: int = BLOCK) -> Iterator[tuple[int, Matrix]]:
+def blocks(vectors: Matrix | StoredVectors, size: int = BLOCK) -> Iterator[tuple[int, Matrix]]:
     """The first row of each block of vectors and the block in float32, which is valid until the next."""
-    if isinstance(vectors, Stored):
+    if isinstance(vectors, StoredVectors):
         yield from vectors.blocks(size)
         return
     for start in range(0, len(vectors), size):
         yield start, np.asarray(vectors[start : start + size], np.float32)
 
 
-def pair_products(vectors: Matrix | Stored, one: Rows, two: Rows) -> Scores:
+def pair_products(vectors: Matrix | StoredVectors, one: Rows, two: Rows) -> Scores:
     """Inner products of some rows of vectors with as many others, shape (pairs,)."""
-    return vectors.pair_products(one, two) if isinstance(vectors, Stored) else _multiplied(vectors, one, two)
+    return (
+        vectors.pair_products(one, two)
+        if isinstance(vectors, StoredVectors)
+        else _multiplied(vectors, one, two)
+    )
 
 
 def stacked(parts: Sequence[Matrix]) -> Matrix:
@@ -90,7 +94,7 @@ def chosen(vectors: Matrix, rows: Rows) -> Matrix:
     return cast(Matrix, Chosen(vectors, rows))
 
 
-def nonzero_rows(vectors: Matrix | Stored) -> Rows:
+def nonzero_rows(vectors: Matrix | StoredVectors) -> Rows:
     """The rows that are not zero, ascending."""
     rows = [start + np.flatnonzero(np.any(block, axis=1)) for start, block in blocks(vectors)]
     return np.concatenate([np.zeros(0, np.int64), *rows])
@@ -137,7 +141,7 @@ class _Gathered:
 
 
 class Stacked(_Gathered):
-    """Vectors of several arrays, one after the other, of which some may be `Stored`."""
+    """Vectors of several arrays, one after the other, of which some may be `StoredVectors`."""
 
     def __init__(self, parts: Sequence[Matrix]) -> None:
         self._parts = parts

@@ -14,7 +14,7 @@ Csr = tuple[Rows, Rows]
 """indptr and indices, both int64; the values of row i are `indices[indptr[i]:indptr[i + 1]]`."""
 
 
-class Groups(NamedTuple):
+class IntegerGroups(NamedTuple):
     """Groups of integers; those of group i are `values[borders[i]:borders[i + 1]]`."""
 
     values: Rows
@@ -29,7 +29,7 @@ class Behind(NamedTuple):
     distinct: Rows
 
 
-def behind(said: Csr, named: Csr, passages: Groups, entities: Rows) -> Behind:
+def behind(said: Csr, named: Csr, passages: IntegerGroups, entities: Rows) -> Behind:
     """The statements in groups of passages that name the group's entities.
 
     Parameters
@@ -48,8 +48,13 @@ def behind(said: Csr, named: Csr, passages: Groups, entities: Rows) -> Behind:
 
 
 def most_telling(
-    statements: Groups, scores: NDArray[np.float32], most: Rows, told: NDArray[np.bool_], *, again: bool
-) -> Groups:
+    statements: IntegerGroups,
+    scores: NDArray[np.float32],
+    most: Rows,
+    told: NDArray[np.bool_],
+    *,
+    again: bool,
+) -> IntegerGroups:
     """The best statements of each group in turn that no earlier group took, ascending.
 
     Parameters
@@ -68,4 +73,4 @@ def most_telling(
     ValueError
         If the groups do not fit each other, or a statement does not exist.
     """
-    return Groups(*_native.most_telling(*statements, scores, most, told, again))
+    return IntegerGroups(*_native.most_telling(*statements, scores, most, told, again))

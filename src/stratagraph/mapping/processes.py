@@ -45,7 +45,7 @@ _DEEP = 6
 _ORPHAN_LOOKS = 0.5  # seconds
 
 
-class Packed(NamedTuple):
+class PackedFunction(NamedTuple):
     """A function as bytes, with a hash by which a worker knows it again."""
 
     key: str
@@ -57,16 +57,16 @@ class Packer:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._packed: LRUCache[int, tuple[object, Packed]] = LRUCache(_HELD)
+        self._packed: LRUCache[int, tuple[object, PackedFunction]] = LRUCache(_HELD)
 
-    def function(self, function: Callable[..., Any]) -> Packed:
+    def function(self, function: Callable[..., Any]) -> PackedFunction:
         """A function as bytes; `MapperError` names what in it cannot be pickled."""
         with self._lock:
             already_packed = self._packed.get(id(function))
             if already_packed is not None:
                 return already_packed[1]
         payload = _dumped(function)
-        packed = Packed(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
+        packed = PackedFunction(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
         with self._lock:
             self._packed[id(function)] = function, packed  # held, so that its id stays its own
         return packed
@@ -132,7 +132,7 @@ def _picklable(value: object) -> bool:
 # What runs in workers.
 
 
-class Refused(NamedTuple):
+class FunctionError(NamedTuple):
     """An error of the function, or its text if the error cannot be pickled."""
 
     error: bytes | None
@@ -142,7 +142,7 @@ class Refused(NamedTuple):
 _loaded: LRUCache[str, Callable[..., Any]] = LRUCache(_HELD)
 
 
-def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refused:
+def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | FunctionError:
     """Process a batch here. `payload` returns the function's bytes if it is not loaded."""
     try:
         function = _loaded.get(key)
@@ -153,20 +153,20 @@ def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refuse
         return refused(error)
 
 
-def refused(error: BaseException) -> Refused:
+def refused(error: BaseException) -> FunctionError:
     """An error in a form that can be sent; only its text if it does not survive pickling."""
     text = f"{_kind(error)}: {error}"
     try:
         dumped = pickle.dumps(error)
         pickle.loads(dumped)
     except Exception:
-        return Refused(None, text)
-    return Refused(dumped if isinstance(error, Exception) else None, text)
+        return FunctionError(None, text)
+    return FunctionError(dumped if isinstance(error, Exception) else None, text)
 
 
-def opened(result: bytes | Refused) -> Any:
+def opened(result: bytes | FunctionError) -> Any:
     """The result of a worker; raises the worker's error."""
-    if not isinstance(result, Refused):
+    if not isinstance(result, FunctionError):
         return pickle.loads(result)
     if result.error is None:
         raise MapperError(f"a worker failed with {result.text}")
@@ -215,17 +215,17 @@ class Outcome(Future[Any]):
         return self.withdraw() and super().cancel()
 
 
-class Job:
+class BatchJob:
     """A batch under way: its function, its result, and how many workers died over it."""
 
-    def __init__(self, function: Packed, batch: bytes, model: bool) -> None:
+    def __init__(self, function: PackedFunction, batch: bytes, model: bool) -> None:
         self.function = function
         self.batch = batch
         self.model = model
         self.deaths = 0
         self.outcome = Outcome()
 
-    def finish(self, result: bytes | Refused) -> None:
+    def finish(self, result: bytes | FunctionError) -> None:
         """Pass a worker's result to the caller."""
         try:
             value = opened(result)
@@ -267,11 +267,11 @@ class ApartMapper(abc.ABC):
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
         """Begin `function(batch)`; see `protocols.Mapper`."""
-        job = Job(self._packer.function(function), _dumped(batch), model)
+        job = BatchJob(self._packer.function(function), _dumped(batch), model)
         self._send(job)
         return job.outcome
 
-    def _bury(self, job: Job, why: str) -> bool:
+    def _bury(self, job: BatchJob, why: str) -> bool:
         """Count a dead worker; True if the batch must be sent again."""
         job.deaths += 1
         if job.outcome.done():
@@ -288,7 +288,7 @@ class ApartMapper(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def _send(self, job: Job) -> None:
+    def _send(self, job: BatchJob) -> None:
         """Give the batch to a worker."""
 
     @abc.abstractmethod
@@ -328,15 +328,15 @@ class ProcessMapper(ApartMapper):
     def _forget(self) -> None:
         self._pool = self._folder = None
 
-    def _send(self, job: Job) -> None:
+    def _send(self, job: BatchJob) -> None:
         with self._lock:
             pool = self._running()
             where = self._placed(job.function)
-            future: Future[bytes | Refused] = pool.submit(_at_work, job.function.key, where, job.batch)
+            future: Future[bytes | FunctionError] = pool.submit(_at_work, job.function.key, where, job.batch)
         job.outcome.withdraw = future.cancel
         future.add_done_callback(lambda done: self._ended(job, done, pool))
 
-    def _ended(self, job: Job, done: Future[bytes | Refused], pool: ProcessPoolExecutor) -> None:
+    def _ended(self, job: BatchJob, done: Future[bytes | FunctionError], pool: ProcessPoolExecutor) -> None:
         if done.cancelled():
             return
         error = done.exception()
@@ -369,7 +369,7 @@ class ProcessMapper(ApartMapper):
                     resource_tracker.ensure_running()  # else the first worker starts it
         return self._pool
 
-    def _placed(self, function: Packed) -> bytes | str:
+    def _placed(self, function: PackedFunction) -> bytes | str:
         """The function's bytes, or the path of a file with them if they are many."""
         if len(function.payload) <= _INLINE:
             return function.payload
@@ -381,6 +381,6 @@ class ProcessMapper(ApartMapper):
         return str(file)
 
 
-def _at_work(key: str, where: bytes | str, batch: bytes) -> bytes | Refused:
+def _at_work(key: str, where: bytes | str, batch: bytes) -> bytes | FunctionError:
     """Done in a worker."""
     return work(key, lambda: where if isinstance(where, bytes) else Path(where).read_bytes(), batch)

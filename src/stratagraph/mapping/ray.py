@@ -19,9 +19,9 @@ from stratagraph.mapping.processes import (
     DEATHS,
     SAFE_PATH,
     ApartMapper,
-    Job,
-    Packed,
-    Refused,
+    BatchJob,
+    FunctionError,
+    PackedFunction,
     environment,
     work,
 )
@@ -44,7 +44,7 @@ class _Actor:
         """The stratagraph that is installed there."""
         return version("stratagraph")
 
-    def run(self, key: str, where: list[Any], batch: bytes) -> bytes | Refused:
+    def run(self, key: str, where: list[Any], batch: bytes) -> bytes | FunctionError:
         """Process a batch. The function is a reference in a list, so that Ray fetches it only on demand."""
         import ray
 
@@ -59,7 +59,7 @@ class _Worker(NamedTuple):
     """An actor, and how many batches it has."""
 
     actor: Any
-    busy: list[Job]
+    busy: list[BatchJob]
 
 
 class RayMapper(ApartMapper):
@@ -111,7 +111,7 @@ class RayMapper(ApartMapper):
         self._workers, self._on_gpus, self._functions = [], [], LRUCache(_HELD)
         self._started_here = False
 
-    def _send(self, job: Job) -> None:
+    def _send(self, job: BatchJob) -> None:
         with self._lock:
             self._start()
             workers = self._on_gpus if job.model and self._on_gpus else self._workers
@@ -123,7 +123,7 @@ class RayMapper(ApartMapper):
             future = reference.future()
         future.add_done_callback(lambda done: self._ended(job, worker, done))
 
-    def _ended(self, job: Job, worker: _Worker, done: Any) -> None:
+    def _ended(self, job: BatchJob, worker: _Worker, done: Any) -> None:
         with self._lock:
             worker.busy.remove(job)
         error = done.exception()
@@ -133,7 +133,7 @@ class RayMapper(ApartMapper):
             job.deaths = DEATHS - 1
             self._bury(job, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
-    def _placed(self, function: Packed) -> Any:
+    def _placed(self, function: PackedFunction) -> Any:
         """A reference to the function on the cluster."""
         if function.key not in self._functions:
             self._functions[function.key] = _ray().put(function.payload)

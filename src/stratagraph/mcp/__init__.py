@@ -40,7 +40,7 @@ try:
 
     from stratagraph.mcp.results import (
         AnswerResult,
-        Change,
+        ChangeResult,
         DocumentEntry,
         DocumentList,
         Explanation,
@@ -382,7 +382,7 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
                 "is replaced keeps its own."
             ),
         ] = None,
-    ) -> Change:
+    ) -> ChangeResult:
         """Add a document to the collection. One of the same id is replaced. It can be searched at once."""
         with server.errors():
             index = await server.current()
@@ -400,12 +400,12 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
                 if metadata is None:
                     metadata = dict((await asyncio.to_thread(index.documents, [id])).get(id, {}))
                 document = sg.Document(id, text, metadata)
-                return Change.of(await _patiently(lambda: index.ainsert([document])))
+                return ChangeResult.of(await _patiently(lambda: index.ainsert([document])))
 
     @server.tool(annotations=_WRITES)
     async def delete_documents(
         ids: Annotated[list[str], Field(min_length=1, max_length=1000, description="Ids of documents.")],
-    ) -> Change:
+    ) -> ChangeResult:
         """Delete documents, and everything in the index that was made only from them."""
         with server.errors():
             index = await server.current()
@@ -414,7 +414,7 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
                 unknown = [each for each in ids if each not in present]
                 if not unknown:
                     try:
-                        return Change.of(await _patiently(lambda: index.adelete(ids)))
+                        return ChangeResult.of(await _patiently(lambda: index.adelete(ids)))
                     except KeyError:  # another process has deleted one of them
                         present = await asyncio.to_thread(index.chunks, ids)
                         unknown = [each for each in ids if each not in present] or ids

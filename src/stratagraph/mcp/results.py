@@ -124,7 +124,7 @@ class Explanation(BaseModel):
         )
 
 
-class Change(BaseModel):
+class ChangeResult(BaseModel):
     """What a change did: ids of documents that were added, replaced, left as they are, or deleted.
 
     `failures` says for which passages the model failed; they are in the index nevertheless.
@@ -137,7 +137,7 @@ class Change(BaseModel):
     failures: list[str]
 
     @classmethod
-    def of(cls, report: sg.BuildReport) -> Change:
+    def of(cls, report: sg.BuildReport) -> ChangeResult:
         """The change that a report describes."""
         lists = {name: list(getattr(report, name)) for name in ("added", "updated", "unchanged", "deleted")}
         return cls(**lists, failures=[f"{each.stage}: {each.reason}" for each in report.failures])

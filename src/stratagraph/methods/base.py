@@ -19,7 +19,7 @@ from stratagraph.search.answer import Compose, compose
 from stratagraph.search.ranking import Origin, Ranking
 from stratagraph.types.built import Built
 from stratagraph.types.protocols import Corpus, Stored, Vectors
-from stratagraph.types.question import Question, Sources
+from stratagraph.types.question import SearchQuestion, Sources
 from stratagraph.types.records import Metadata
 
 __all__ = [
@@ -28,13 +28,13 @@ __all__ = [
     "Check",
     "Compose",
     "Corpus",
-    "Description",
     "Graph",
     "Method",
+    "MethodDescription",
     "Opened",
     "Origin",
-    "Question",
     "Ranking",
+    "SearchQuestion",
     "Searcher",
     "Stored",
 ]
@@ -72,7 +72,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class MethodDescription:
     """The part of `stats()` about one method."""
 
     nodes: Mapping[str, int]
@@ -82,17 +82,17 @@ class Description:
 class Searcher(Protocol):
     """An opened index of a method: arrays are memory-mapped, texts are not loaded.
 
-    The reader adds what all methods share: filters (`Question.allowed`) and the passages of the walk.
+    The reader adds what all methods share: filters (`SearchQuestion.allowed`) and the passages of the walk.
     """
 
-    def nodes(self, question: Question) -> Ranking:
+    def nodes(self, question: SearchQuestion) -> Ranking:
         """The method's own ranking, of nodes and chunks; without chunks if `question.mixed`.
 
-        At most `question.k` results, unless the options ask for a number per level without `Question.fill`.
+        At most `question.k` results, unless the options ask for a number per level without `fill`.
         """
         ...
 
-    def describe(self) -> Description:
+    def describe(self) -> MethodDescription:
         """Counts for `stats()`."""
         ...
 

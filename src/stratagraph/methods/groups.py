@@ -36,7 +36,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.marks import Marks, combined, find_marks
 from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct, ranges
-from stratagraph.methods.reports import CommunityReport
+from stratagraph.methods.reports import WrittenReport
 from stratagraph.models.gate import Gate
 from stratagraph.system.threads import in_thread
 from stratagraph.text.packing import divided
@@ -58,7 +58,7 @@ are, and the key and the vector of each, by which contexts for themes are packed
 _BATCH = 1024  # groups that are read at a time
 
 
-class Settings(Protocol):
+class MethodSettings(Protocol):
     """The settings of a method."""
 
     @property
@@ -72,8 +72,8 @@ class Settings(Protocol):
         ...
 
 
-C_co = TypeVar("C_co", bound=Settings, covariant=True)
-Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | CommunityReport]]]
+C_co = TypeVar("C_co", bound=MethodSettings, covariant=True)
+Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | WrittenReport]]]
 """Writes a text for each group, in order."""
 
 

@@ -84,7 +84,7 @@ class FindingsSchema(ReportSchema):
 
 
 @dataclass(frozen=True, slots=True)
-class CommunityReport:
+class WrittenReport:
     """The report on a community. `by` is `MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`.
 
     `findings` are pairs of a text and the ids of the members that support it.
@@ -117,7 +117,7 @@ async def write_reports(
     max_tokens: int,
     form: ReportForm,
     context_tokens: int = MEMBER_TOKENS,
-) -> list[CommunityReport]:
+) -> list[WrittenReport]:
     """One report per group, in order.
 
     Parameters
@@ -141,7 +141,7 @@ async def write_reports(
     answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
     words = [int(item.values["words"]) for item in items] or [0] * len(groups)
     return [
-        CommunityReport(group.item, answer.text.removeprefix(f"{group.item}: "), answer.by)
+        WrittenReport(group.item, answer.text.removeprefix(f"{group.item}: "), answer.by)
         if isinstance(answer, Summary)
         else _written(answer, group, most, gate)
         for group, answer, most in zip(groups, answers, words, strict=True)
@@ -162,7 +162,7 @@ def report_task(max_tokens: int, form: ReportForm) -> Task[Any]:
     )
 
 
-def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> CommunityReport:
+def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> WrittenReport:
     findings = []
     for each in answer.findings[:MOST_FINDINGS] if isinstance(answer, FindingsSchema) else ():
         named = [number - 1 for number in each.members if 0 < number <= len(group.texts)]
@@ -170,7 +170,7 @@ def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> Comm
         if each.text:
             findings.append((bounded(each.text, FINDING_WORDS, gate.count_tokens), ids))
     summary = bounded(answer.summary, words, gate.count_tokens)
-    return CommunityReport(answer.title[:_LONGEST_TITLE], summary, MODEL, tuple(findings))
+    return WrittenReport(answer.title[:_LONGEST_TITLE], summary, MODEL, tuple(findings))
 
 
 def joined_members(

@@ -27,11 +27,11 @@ Label = Callable[[int], str]
 """Names the text at an index in messages."""
 Advance = Callable[[int, Sequence[str]], None]
 """Called with the number of finished passages, and the texts that were embedded."""
-Refuse = Callable[["Passage", str], None]
+Refuse = Callable[["TextWithParts", str], None]
 """Called with a passage that has no usable vector, and the reason."""
 
 
-class Passage(NamedTuple):
+class TextWithParts(NamedTuple):
     """A text to embed, and parts of it to embed in the same pass."""
 
     text: str
@@ -122,7 +122,7 @@ def _called(embedder: Any, request: tuple[str, Sequence[Any]]) -> Any:
     return getattr(embedder, method)(*arguments)
 
 
-class Embedder:
+class GateEmbedder:
     """An embedder behind the gate; texts are embedded in the workers of a mapper where that is worth it.
 
     Attributes
@@ -208,7 +208,7 @@ class Embedder:
         return rows
 
     async def passages(
-        self, stage: str, passages: Sequence[Passage], advance: Advance, refuse: Refuse
+        self, stage: str, passages: Sequence[TextWithParts], advance: Advance, refuse: Refuse
     ) -> list[Vectors]:
         """For each passage an array of unit vectors: its own, then those of its parts.
 
@@ -216,14 +216,14 @@ class Embedder:
         """
         distinct = list(dict.fromkeys(passages))
         places = {passage: place for place, passage in reversed(list(enumerate(passages)))}
-        vectors: dict[Passage, Vectors] = {}
+        vectors: dict[TextWithParts, Vectors] = {}
 
-        def take(passage: Passage, rows: Vectors) -> None:
+        def take(passage: TextWithParts, rows: Vectors) -> None:
             vectors[passage] = rows
             if not rows[0].any():
                 self.zero_vectors.append(f"{stage} {places[passage]}: {excerpt(passage.text)}")
 
-        def recall() -> list[Passage]:
+        def recall() -> list[TextWithParts]:
             """Take vectors from the journal; returns the remaining passages."""
             before = len(vectors)
             for passage, rows in self._journalled([each for each in distinct if each not in vectors]):
@@ -231,7 +231,7 @@ class Embedder:
             advance(len(vectors) - before, ())
             return [each for each in distinct if each not in vectors]
 
-        async def fetch(batch: list[Passage]) -> None:
+        async def fetch(batch: list[TextWithParts]) -> None:
             (fetched, unusable), _ = await self._pending.share(
                 None, lambda pending: self._embedded(batch, lambda at: f"item {places[batch[at]]}", pending)
             )
@@ -262,20 +262,20 @@ class Embedder:
         advance(len(passages) - len(distinct), ())
         return [vectors[passage] for passage in passages]
 
-    def _keys(self, passage: Passage) -> list[str]:
+    def _keys(self, passage: TextWithParts) -> list[str]:
         """The journal's keys of a passage and its parts."""
         text = passage.text
         parts = [content_id(self.name, text, f"{start}-{end}") for start, end in passage.spans]
         return [content_id(self.name, text), *parts]
 
-    def _journalled(self, passages: Sequence[Passage]) -> list[tuple[Passage, Vectors]]:
+    def _journalled(self, passages: Sequence[TextWithParts]) -> list[tuple[TextWithParts, Vectors]]:
         """Those passages that the journal holds with all their parts, and their vectors."""
         # Without the dimension, the name of a nameless embedder is unknown, and so are its keys.
         if self._journal is None or (self.dimension is None and not is_named(self._embedder)):
             return []
         keys = [self._keys(passage) for passage in passages]
         stored = self._journal.get([key for own in keys for key in own])
-        complete: list[tuple[Passage, Vectors]] = []
+        complete: list[tuple[TextWithParts, Vectors]] = []
         for passage, own in zip(passages, keys, strict=True):
             rows = [stored[key] for key in own if key in stored]
             if len(rows) == len(own) and {self.dimension or len(rows[0])} == set(map(len, rows)):
@@ -283,7 +283,7 @@ class Embedder:
                 complete.append((passage, np.stack(rows)))
         return complete
 
-    async def _embedded(self, passages: list[Passage], label: Label, pending: PendingCall) -> Embedded:
+    async def _embedded(self, passages: list[TextWithParts], label: Label, pending: PendingCall) -> Embedded:
         """As `_fetched`; a batch that is refused is halved until the passage at fault is known.
 
         No text is at fault while none has got a vector: then a word is embedded first, and if that fails too,
@@ -311,10 +311,10 @@ class Embedder:
         """Whether any text has got a vector; a word is embedded if there was none yet."""
         if not self._usable:
             with suppress(EmbedderError, ModelError):
-                await self._fetched([Passage("word")], lambda _: "a word", pending)
+                await self._fetched([TextWithParts("word")], lambda _: "a word", pending)
         return self._usable
 
-    async def _fetched(self, passages: list[Passage], label: Label, pending: PendingCall) -> Embedded:
+    async def _fetched(self, passages: list[TextWithParts], label: Label, pending: PendingCall) -> Embedded:
         """Vectors of passages and their parts from the embedder, checked, and journalled if usable."""
         texts = [passage.text for passage in passages]
         parts = [passage.text[start:end] for passage in passages for start, end in passage.spans]

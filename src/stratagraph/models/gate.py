@@ -22,7 +22,7 @@ from stratagraph.mapping import as_mapper
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.cleaning import Cleaner
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
-from stratagraph.models.embedding import Embedder, Passage, excerpt
+from stratagraph.models.embedding import GateEmbedder, TextWithParts, excerpt
 from stratagraph.models.messages import BROKEN_OFF, Completion, Messages
 from stratagraph.models.request import Requests
 from stratagraph.models.retry import too_many
@@ -32,7 +32,7 @@ from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stag
 from stratagraph.models.tracing import logger
 from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
-from stratagraph.text.tokens import Estimate
+from stratagraph.text.tokens import TokenEstimate
 from stratagraph.types.protocols import (
     CallCache,
     Mapper,
@@ -51,7 +51,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
 """Names the documents of some chunks."""
-_ESTIMATED_TOKENS = Estimate()
+_ESTIMATED_TOKENS = TokenEstimate()
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
 
@@ -144,7 +144,7 @@ class ModelGate(Stages):
         self._embedder = (
             None
             if embedder is None
-            else Embedder(
+            else GateEmbedder(
                 embedder,
                 services=services,
                 mapper=self._mapper,
@@ -496,7 +496,7 @@ class ModelGate(Stages):
         See `embed`.
         """
         embedder = self._need_embedder()
-        passages = [Passage(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
+        passages = [TextWithParts(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
         self._texts += len(texts)
         with self._within(stage, len(passages), any_name=False) as scope:
 
@@ -505,7 +505,7 @@ class ModelGate(Stages):
                 self.ledger.add(stage, Usage(embedded_texts=len(embedded), embedded_tokens=tokens))
                 self._advance(scope, done)
 
-            def refuse(passage: Passage, reason: str) -> None:
+            def refuse(passage: TextWithParts, reason: str) -> None:
                 own = (
                     {each for at, given in enumerate(passages) if given == passage for each in sources[at]}
                     if sources
@@ -525,7 +525,7 @@ class ModelGate(Stages):
         embedder = self._need_embedder()
         return await (aside(embedder.query_here, text) if embedder.here else embedder.query(text))
 
-    def _need_embedder(self) -> Embedder:
+    def _need_embedder(self) -> GateEmbedder:
         if self._embedder is None:
             raise EmbedderError("there is no embedder: pass embedder=...")
         return self._embedder

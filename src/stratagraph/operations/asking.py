@@ -40,7 +40,7 @@ from stratagraph.search.versions import marked
 from stratagraph.text.packing import Theme
 from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.question import LONGEST, WALK, Question, Recency, narrowed
+from stratagraph.types.question import LONGEST, WALK, Recency, SearchQuestion, narrowed
 from stratagraph.types.records import Metadata, json_native
 from stratagraph.types.results import Answer, Finish, Guidance, Hit, Retrieval, Standalone
 
@@ -81,7 +81,7 @@ class Asking:
                     )
                     entities = await decompose(text, self.gate)
                 question = await self._embedded(
-                    Question(
+                    SearchQuestion(
                         text[:LONGEST],
                         _NO_VECTOR,
                         arguments.k or DEFAULT_K,
@@ -133,7 +133,7 @@ class Asking:
         )
 
     async def _theme(
-        self, question: Question, hits: Sequence[Hit], guidance: Guidance | None
+        self, question: SearchQuestion, hits: Sequence[Hit], guidance: Guidance | None
     ) -> Theme | None:
         """By what a context of the hits is packed for a theme or an overview; None: by words."""
         overview = guidance is not None and guidance.kind == "overview"
@@ -198,7 +198,7 @@ class Asking:
             raise ValueError(f"{why}, and there is none: open the index with llm=..., or leave {option} out")
 
     async def _guided(
-        self, question: Question, arguments: SearchArguments, overview_k: int | None
+        self, question: SearchQuestion, arguments: SearchArguments, overview_k: int | None
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...], Guidance]:
         """The `k` best hits of a guided search, their traces, and what the model decided."""
         assert arguments.guided
@@ -208,7 +208,7 @@ class Asking:
         more = 2 * SHOWN if question.method == WALK and not arguments.rerank else SHOWN
         wide = replace(question, k=max(question.k, more))
 
-        async def searched(question: Question) -> Found:
+        async def searched(question: SearchQuestion) -> Found:
             hits, traces = await self._searched(question, arguments.rerank)
             return list(zip(hits, traces, strict=True))
 
@@ -228,7 +228,7 @@ class Asking:
         return hits, tuple(trace for _, trace in best[:k]), guidance.among(hits)
 
     async def _searched(
-        self, question: Question, reranker: Reranker | SetReranker | str | None
+        self, question: SearchQuestion, reranker: Reranker | SetReranker | str | None
     ) -> TracedHits:
         """Hits and traces of a question; a reranker reorders more candidates than are wanted, or chooses."""
         if reranker is None:
@@ -251,7 +251,7 @@ class Asking:
         best = order[: question.k]
         return tuple(hits[at] for at in best), tuple({**traces[at], "reranked_from": at + 1} for at in best)
 
-    async def _embedded(self, question: Question) -> Question:
+    async def _embedded(self, question: SearchQuestion) -> SearchQuestion:
         """The question with its vector, and without hub words if it asks for a theme."""
         theme = await aside(self.reader.theme, question)
         return replace(question, theme=theme, vector=await self._vector(theme or question.text))
@@ -275,7 +275,7 @@ class Asking:
         vector[:1] = 1.0
         for method in (WALK, *self.reader.methods):
             options = check_search_options(method, {})
-            self.reader.search(Question("What is there?", vector, DEFAULT_K, method, options))
+            self.reader.search(SearchQuestion("What is there?", vector, DEFAULT_K, method, options))
 
     async def answer(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments

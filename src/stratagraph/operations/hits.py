@@ -21,7 +21,7 @@ from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.text.sentences import without_added, without_names
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows
-from stratagraph.types.question import Question
+from stratagraph.types.question import SearchQuestion
 from stratagraph.types.records import Metadata
 from stratagraph.types.results import Hit
 
@@ -61,7 +61,7 @@ class SnapshotItems:
     Nodes that no model wrote show the statements that bear on the question, unless its options say `whole`.
     """
 
-    def __init__(self, snapshot: Snapshot, excerpts: Excerpts, question: Question) -> None:
+    def __init__(self, snapshot: Snapshot, excerpts: Excerpts, question: SearchQuestion) -> None:
         self._snapshot = snapshot
         self._tables = {Origin.GRAPH: GRAPH, Origin.NODE: question.method}
         self._drop = question.fill

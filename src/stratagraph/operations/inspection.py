@@ -22,7 +22,7 @@ from stratagraph.store import verify
 from stratagraph.store.nodes import FOLDER as NODES
 from stratagraph.store.shards import is_sharded, verify_shards
 from stratagraph.store.snapshot import Snapshot
-from stratagraph.types.question import WALK, Question
+from stratagraph.types.question import WALK, SearchQuestion
 
 _LONGEST = 200  # characters of a question that is asked to see whether one can be
 
@@ -72,4 +72,4 @@ def _asked(reader: Reader, method: str) -> None:
     text = corpus.texts([0])[0][:_LONGEST] if corpus.size else "nothing"
     vector = np.array(corpus.vectors[0]) if corpus.size else np.ones(corpus.manifest.dimension, np.float32)
     options = check_search_options(method, {})
-    reader.search(Question(text, vector, 1, method, options, fill=method == WALK))
+    reader.search(SearchQuestion(text, vector, 1, method, options, fill=method == WALK))

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 from cachetools import LRUCache
 
-from stratagraph.store.corpus import Corpus
+from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import Rows
 
 
-def documents_of(corpus: Corpus | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
+def documents_of(corpus: RecordedCorpus | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
     """Sorted ids of the documents of some chunks; unknown chunks are ignored."""
     rows = list(corpus.row_of(chunks).values())
     numbers = np.unique(corpus.chunk_documents()[rows])

@@ -38,7 +38,7 @@ class NamedProgress:
 
 
 @dataclass(slots=True)
-class _Stage:
+class _ShownStage:
     total: int | None
     began: float
     reported: float
@@ -60,7 +60,7 @@ class LineProgress:
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file
-        self._stages: dict[str, _Stage] = {}
+        self._stages: dict[str, _ShownStage] = {}
         self._lock = Lock()
         after_fork(self._leave_to_parent)
         self._shown = 0  # characters on the line that is written over
@@ -73,7 +73,7 @@ class LineProgress:
         """See `Progress`."""
         now = time.monotonic()
         with self._lock:
-            self._stages[stage] = _Stage(total, now, now)
+            self._stages[stage] = _ShownStage(total, now, now)
             if total is None and self._is_terminal:
                 self._write(f"{stage} ...", over=True)
 
@@ -127,7 +127,7 @@ class LineProgress:
         self._out.flush()
 
 
-def _line(stage: str, state: _Stage, now: float) -> str:
+def _line(stage: str, state: _ShownStage, now: float) -> str:
     rate = state.done / max(now - state.began, 1e-9)
     speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
     if not state.total:

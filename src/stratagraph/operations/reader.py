@@ -22,7 +22,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, get_method, get_way
-from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, Searcher
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import STATEMENT_BORDERS, STATEMENT_VECTORS
 from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked_graph
@@ -36,7 +36,7 @@ from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.question import WALK, Allowed, Question, Sources, Where
+from stratagraph.types.question import WALK, Allowed, SearchQuestion, Sources, Where
 from stratagraph.types.records import Chunk, Metadata, json_native
 from stratagraph.types.results import Hit
 
@@ -66,7 +66,7 @@ class Answering(ABC):
         """Ranks passages."""
 
     @abstractmethod
-    def _item_reader(self, question: Question) -> ItemReader:
+    def _item_reader(self, question: SearchQuestion) -> ItemReader:
         """Reads the items of the question's rankings."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Answering(ABC):
             )
         return method
 
-    def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+    def search(self, question: SearchQuestion) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and traces, best first.
 
         Hits that repeat another are merged into it (`hits.grouped`), nodes that say nothing beside the
@@ -136,12 +136,12 @@ class Answering(ABC):
     def statements(self, method: str, hits: Sequence[Hit]) -> dict[str, Vectors]:
         """The vectors of the statements of those hits that are nodes which a model wrote, by their ids."""
 
-    def theme(self, question: Question) -> str | None:
+    def theme(self, question: SearchQuestion) -> str | None:
         """What is searched for if a question, which needs no vector, is about a theme; else None."""
         with self._naming_damage():
             return self._walk.theme(question)
 
-    def unknown(self, question: Question) -> tuple[tuple[str, ...], int]:
+    def unknown(self, question: SearchQuestion) -> tuple[tuple[str, ...], int]:
         """The words of a question that no admitted passage has, and how many words were looked for."""
         with self._naming_damage():
             allowed = self._admitted(question)
@@ -153,12 +153,12 @@ class Answering(ABC):
             allowed = self._allowed_by(where, WALK) if names else None
             return self._walk.known(names, None if allowed is None else allowed.chunks)
 
-    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+    def allowed_parts(self, question: SearchQuestion) -> Sequence[Allowed] | None:
         """What the question's filter admits of each index behind it; None: everything."""
         allowed = self._admitted(question)
         return None if allowed is None else allowed.parts
 
-    def _admitted(self, question: Question) -> Allowed | None:
+    def _admitted(self, question: SearchQuestion) -> Allowed | None:
         """What the question's filter admits, found once."""
         return question.once(self, "allowed", lambda: self._allowed_by(question.where, question.method))
 
@@ -172,7 +172,9 @@ class Answering(ABC):
                 raise damage from error
             raise
 
-    def _mixed(self, question: Question, reader: ItemReader) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+    def _mixed(
+        self, question: SearchQuestion, reader: ItemReader
+    ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """The method's own nodes, among which the walk's passages have a share."""
         k, passages, share = question.k, concatenate([]), 0.0
         if question.mixed:
@@ -202,7 +204,7 @@ class Answering(ABC):
             groups = _placed(groups, ranked.items, (order.origin == Origin.CHUNK).tolist())
         return self._hits.of_groups(ranked, groups, k)
 
-    def _own(self, question: Question, wanted: int) -> Iterator[Ranking]:
+    def _own(self, question: SearchQuestion, wanted: int) -> Iterator[Ranking]:
         """Ever longer rankings of the method's own nodes, since nodes may repeat each other."""
         search = self._searcher(question.method).nodes
         for k in (question.k, MORE * question.k):
@@ -234,7 +236,7 @@ class Answering(ABC):
     def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
         """The newest day of each row of a table, from the `days` of all passages."""
 
-    def _weighed(self, ranking: Ranking, question: Question) -> Ranking:
+    def _weighed(self, ranking: Ranking, question: SearchQuestion) -> Ranking:
         """The ranking with newer results first, as far as the question asks for it."""
         if question.recency is None or self.dates is None:
             return ranking
@@ -244,17 +246,17 @@ class Answering(ABC):
             days[at] = self._days(origin, question.method, self.dates.days)[ranking.rows[at]]
         return weighed(ranking, days, question.recency)
 
-    def _with_shares(self, question: Question) -> Question:
+    def _with_shares(self, question: SearchQuestion) -> SearchQuestion:
         """The question with the shares of the method's own kinds."""
         method = get_method(question.method)
         return replace(question, shares=method.themes if self._fills(question) else method.kinds)
 
-    def _passages_share(self, question: Question) -> float:
+    def _passages_share(self, question: SearchQuestion) -> float:
         """The share of the walk's passages; 0 if one leads, and the method's nodes fill the rest."""
         written, extractive = get_method(question.method).passages
         return 0.0 if self._fills(question) else written if self._written(question.method) else extractive
 
-    def _fills(self, question: Question) -> bool:
+    def _fills(self, question: SearchQuestion) -> bool:
         """Whether what a model wrote fills the results, because the question asks for a theme."""
         is_theme = question.theme is not None and bool(get_method(question.method).themes)
         return is_theme and self._written(question.method)
@@ -263,7 +265,7 @@ class Answering(ABC):
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""
 
-    def _passages(self, question: Question) -> Ranking:
+    def _passages(self, question: SearchQuestion) -> Ranking:
         """The walk's passages, ranked once per question."""
 
         def find() -> Ranking:
@@ -283,7 +285,7 @@ class Answering(ABC):
 
         return question.once(self, f"passages {question.k} {question.rank}", find)
 
-    def _similar(self, question: Question, k: int) -> TopK:
+    def _similar(self, question: SearchQuestion, k: int) -> TopK:
         """The `k` most similar admitted passages; found once, for the walk and for shards."""
         size = max(CONSIDERED, k)
         allowed = None if question.allowed is None else question.allowed.chunks
@@ -309,7 +311,7 @@ class Answering(ABC):
         )
         return documents, names[:most]
 
-    def describe(self, method: str) -> Description:
+    def describe(self, method: str) -> MethodDescription:
         """Counts of a method's index."""
         return self._searcher(method).describe()
 
@@ -397,7 +399,7 @@ class Reader(Answering):
     def _excerpts(self) -> Excerpts:
         return Excerpts(self._graph, self.snapshot.vectors, self._nearest)
 
-    def _item_reader(self, question: Question) -> SnapshotItems:
+    def _item_reader(self, question: SearchQuestion) -> SnapshotItems:
         return SnapshotItems(self.snapshot, self._excerpts, question)
 
     def _written(self, method: str) -> bool:
@@ -431,7 +433,7 @@ class Reader(Answering):
         names = [text.partition(": ")[0] for text in graph.stored.texts(best.tolist())]
         return dict(zip(names, zip(counts[best].tolist(), documents, strict=True), strict=True))
 
-    def describe(self, method: str) -> Description:
+    def describe(self, method: str) -> MethodDescription:
         """Counts of a method's index, and of members changed since its groups were computed."""
         description = self._searcher(method).describe()
         arrays = self.snapshot.part(method).arrays

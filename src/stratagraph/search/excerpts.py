@@ -18,7 +18,7 @@ from stratagraph.ingest.carryover import VECTOR_KEYS
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.ingest.summarize import EXTRACTIVE, FAILED
-from stratagraph.kernels.statements import Csr, Groups, behind, most_telling
+from stratagraph.kernels.statements import Csr, IntegerGroups, behind, most_telling
 from stratagraph.kernels.topk import SCAN_LIMIT, products
 from stratagraph.system.locks import cached_property
 from stratagraph.types.built import Item
@@ -145,7 +145,7 @@ class Telling:
         self._measure(stating.distinct)
         most = np.where(entire, len(stating.values), wanted)
         shown = np.zeros(self._of.graph.units, np.bool_)
-        groups = Groups(stating.values, stating.borders)
+        groups = IntegerGroups(stating.values, stating.borders)
         chosen = most_telling(groups, self._similarity[stating.values], most, shown, again=not dropped)
         nothing = (np.diff(stating.borders) > 0) & (np.diff(chosen.borders) == 0) & ~passage
         units = np.split(chosen.values, chosen.borders[1:-1])
@@ -156,7 +156,9 @@ class Telling:
             for item, most, own in zip(items, wanted, units, strict=True)
         ], nothing.tolist()
 
-    def _passages(self, items: Sequence[Item], wanted: Sequence[int], entire: NDArray[np.bool_]) -> Groups:
+    def _passages(
+        self, items: Sequence[Item], wanted: Sequence[int], entire: NDArray[np.bool_]
+    ) -> IntegerGroups:
         """The passages whose units are considered: the most similar ones of an excerpted node."""
         passages = [
             item.sources if most or all_of_it else _NO_ROWS
@@ -167,7 +169,7 @@ class Telling:
         for at in long:
             passages[at] = self._near[_key(items[at])]
         borders = np.cumsum([0, *map(len, passages)], dtype=np.int64)
-        return Groups(np.concatenate([_NO_ROWS, *passages]), borders)
+        return IntegerGroups(np.concatenate([_NO_ROWS, *passages]), borders)
 
     def _narrow(self, items: Sequence[Item]) -> None:
         """Find the most similar passages of some nodes: exactly, unless there are very many."""

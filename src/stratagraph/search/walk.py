@@ -27,7 +27,7 @@ from stratagraph.kernels.topk import kth_largest
 from stratagraph.search.ranking import Origin, Ranking, reciprocal_ranks
 from stratagraph.text.stopwords import ENGLISH
 from stratagraph.types.protocols import Corpus, Rows, Vectors
-from stratagraph.types.question import LONGEST, RANKS, Question
+from stratagraph.types.question import LONGEST, RANKS, SearchQuestion
 
 RESTART = 0.2
 STEPS = 4
@@ -303,7 +303,7 @@ class PassageWalk:
             scored = reciprocal_ranks([scored[0], evidence.similar])
         return self._described(evidence, *scored, rank, None)
 
-    def linked(self, question: Question) -> Linked:
+    def linked(self, question: SearchQuestion) -> Linked:
         """The entities that a question names; found once for the walk and a method."""
         return linked_once(question, self._ground.names)
 
@@ -325,7 +325,7 @@ class PassageWalk:
         frequencies = self._ground.lexical.frequencies(asked, allowed).tolist()
         return tuple(word for word, count in zip(asked, frequencies, strict=True) if not count), len(asked)
 
-    def theme(self, question: Question) -> str | None:
+    def theme(self, question: SearchQuestion) -> str | None:
         """What is searched for by vectors and words if a question asks for a theme; None if for facts.
 
         Hub words are those of a large share of the passages. A question asks for a theme if its names have no

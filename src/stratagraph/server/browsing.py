@@ -37,7 +37,7 @@ class Overview(BaseModel):
     problem: str | None
 
 
-class Passage(BaseModel):
+class PassageText(BaseModel):
     """A passage in its document, without the text that it shares with its neighbour."""
 
     id: str
@@ -51,7 +51,7 @@ class Reading(BaseModel):
 
     document: str
     metadata: dict[str, Any]
-    passages: list[Passage]
+    passages: list[PassageText]
     offset: int
     total: int
 
@@ -162,7 +162,7 @@ def reading(index: sg.Index, document: str, cited: str | None, offset: int, limi
         document=document,
         metadata=dict(ordered[0].metadata) if ordered else {},
         passages=[
-            Passage(id=each.id, text=text, cited=each.id == cited, metadata=dict(each.metadata))
+            PassageText(id=each.id, text=text, cited=each.id == cited, metadata=dict(each.metadata))
             for each, text in zip(ordered, texts, strict=True)
         ],
         offset=page.offset,

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.store.corpus import Corpus, id_halves, ref_key
+from stratagraph.store.corpus import RecordedCorpus, id_halves, ref_key
 from stratagraph.store.files import naming
 from stratagraph.store.records import NewRecords, encoded, to_json
 from stratagraph.types.protocols import Rows
@@ -55,7 +55,7 @@ class Assembled:
     arrived: Rows
 
 
-def assemble(scratch: Scratch, before: Corpus | None, removed: Collection[str]) -> Assembled:
+def assemble(scratch: Scratch, before: RecordedCorpus | None, removed: Collection[str]) -> Assembled:
     """Put the arriving documents among those of the previous generation (`before`), without `removed`.
 
     A `KeyError` names a document that is to be removed and does not exist.

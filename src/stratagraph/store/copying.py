@@ -16,7 +16,7 @@ from stratagraph.store.arrays import file_bytes
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import BLOCK, Digest, FileEntry
 from stratagraph.store.contents import open_contents, opened
-from stratagraph.store.corpus import Corpus
+from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.files import Directory, naming
 from stratagraph.store.journal import Journal
 from stratagraph.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
@@ -154,7 +154,7 @@ def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) 
         return
     try:
         mentioned = calls.chunks()
-        corpus = Corpus(*open_contents(generation, manifest, "sizes").corpus_records(generation.path))
+        corpus = RecordedCorpus(*open_contents(generation, manifest, "sizes").corpus_records(generation.path))
         in_corpus = corpus.row_of(mentioned)
         calls.purge(chunk for chunk in mentioned if chunk not in in_corpus)
     finally:

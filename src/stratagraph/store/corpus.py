@@ -24,7 +24,7 @@ CHUNK_SLOTS, DOCUMENT_SLOTS = "texts.slots", "documents.slots"
 _MANY = 1 / 64  # if a larger share of the documents is looked up, all are read
 
 
-class Corpus:
+class RecordedCorpus:
     """The chunks of a corpus in canonical order (document id, then ordinal), with rows from 0.
 
     Documents are numbered in the order of their ids. Safe to use from several threads. An unknown row is an
@@ -205,7 +205,7 @@ class Corpus:
 class _Digests(Mapping[str, str]):
     """Digests by document id, read one by one; all at once after many reads."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: RecordedCorpus) -> None:
         self._corpus = corpus
         self._asked = 0
         self._all: dict[str, str] | None = None

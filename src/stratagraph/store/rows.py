@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.store.corpus import Corpus
+from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.pool import Halves
 from stratagraph.store.segments import Keys
 from stratagraph.types.built import DOCUMENT_FIELD, INDEX_FIELD, KIND_FIELD, VECTOR_FIELD, VectorRow
@@ -65,7 +65,7 @@ class Fields:
         cls,
         count: int,
         arrays: Mapping[str, NDArray[np.integer]],
-        corpus: Corpus,
+        corpus: RecordedCorpus,
     ) -> Fields:
         """The fields of `count` slots.
 

@@ -21,7 +21,7 @@ from stratagraph.store.contents import (
     VECTOR_SLOTS,
     open_contents,
 )
-from stratagraph.store.corpus import Corpus
+from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.files import Directory
 from stratagraph.store.manifest import Manifest
@@ -59,7 +59,7 @@ def rows_of(
     return TableRows(table, manifest.vectors["identity"], manifest.dimension)
 
 
-class Snapshot(Corpus):
+class Snapshot(RecordedCorpus):
     """One published generation. It never changes, and stays readable after later ones replace it.
 
     All files are checked and mapped at once, so that they may be removed later. No text is read.

@@ -27,7 +27,13 @@ from stratagraph.store.contents import (
     SLOTS,
     VECTOR_SLOTS,
 )
-from stratagraph.store.corpus import CHUNK_SLOTS, CHUNKS_FOLDER, DOCUMENT_SLOTS, DOCUMENTS_FOLDER, Corpus
+from stratagraph.store.corpus import (
+    CHUNK_SLOTS,
+    CHUNKS_FOLDER,
+    DOCUMENT_SLOTS,
+    DOCUMENTS_FOLDER,
+    RecordedCorpus,
+)
 from stratagraph.store.external import ExternalPool, ExternalWriter
 from stratagraph.store.journal import Journal
 from stratagraph.store.layout import MANIFEST, SCRATCH_VECTORS, Layout
@@ -65,7 +71,7 @@ _HELD = 1 << 27  # bytes of opened blocks of nodes that are kept while a generat
 _CORPUS = ""  # the "part" of the chunks' vectors
 
 
-class Staging(Corpus):
+class Staging(RecordedCorpus):
     """What `IndexFolder.writer` returns: `add` documents, `assemble`, put vectors and parts, `publish`.
 
     These are called in this order. After `assemble` it reads like a snapshot, with the new row numbers.

@@ -13,7 +13,7 @@ from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
 from stratagraph.store.contents import Contents, are_infinite, meanings, opened, part_of
-from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, Corpus, ref_key
+from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, RecordedCorpus, ref_key
 from stratagraph.store.database import SIDE_FILES
 from stratagraph.store.external import ExternalPool, require_current
 from stratagraph.store.files import Directory
@@ -126,7 +126,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         yield from _vectors(contents)
         if not wrong:
             yield from _until_error(_nodes(contents, manifest))
-            yield from _until_error(_corpus(Corpus(*contents.corpus_records(directory.path))))
+            yield from _until_error(_corpus(RecordedCorpus(*contents.corpus_records(directory.path))))
         if wrong:
             return
         if manifest.vectors and table is None:
@@ -197,7 +197,7 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
             yield f"{folder}: holds a node twice"
 
 
-def _corpus(corpus: Corpus) -> Iterator[str]:
+def _corpus(corpus: RecordedCorpus) -> Iterator[str]:
     """Whether chunks and documents can be read, are unique, and can be found."""
     chunks = corpus.chunk_records
     for start in range(0, corpus.size, _READ):

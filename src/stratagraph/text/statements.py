@@ -135,7 +135,7 @@ def statements(text: str, begin: int = 0, header: str = "") -> list[Statement]:
     return _led(text, found)
 
 
-class Passage(NamedTuple):
+class ReadStatement(NamedTuple):
     """A statement of a text that is read in pieces, with what stands between it and the one before."""
 
     start: int
@@ -146,7 +146,7 @@ class Passage(NamedTuple):
     """Whether a blank line follows, or the text ends."""
 
 
-def stream_statements(blocks: Iterable[str]) -> Iterator[Passage]:
+def stream_statements(blocks: Iterable[str]) -> Iterator[ReadStatement]:
     """The statements of a text that arrives in blocks of any size; joined, they are the text.
 
     Holds about 128 Ki characters. A longer text is divided there after a paragraph, a line or a sentence, and
@@ -162,7 +162,7 @@ def stream_statements(blocks: Iterable[str]) -> Iterator[Passage]:
             after = _BLANK.match(buffer, each.end)
             border = end if each is found[-1] or after is None else after.end()
             paragraph = border == len(buffer) or buffer.count("\n", each.end, border) > 1
-            yield Passage(base + at, buffer[at:border], each.record, each.heads, paragraph)
+            yield ReadStatement(base + at, buffer[at:border], each.record, each.heads, paragraph)
             at = border
         header = "" if paragraph or not found[-1].heads else found[-1].heads[0]
         buffer, base = buffer[end:], base + end

@@ -57,7 +57,7 @@ _ENVIRONMENT = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class TokenEstimate:
     """Tokens by one regular expression, whose every match counts as one token.
 
     A token is up to seven ASCII letters, up to three digits, up to two letters of another alphabet, one
@@ -92,7 +92,7 @@ class Tiktoken:
         return (named if self.of_build else choose), (self.name,)
 
 
-TokenCounter = Estimate | Tiktoken
+TokenCounter = TokenEstimate | Tiktoken
 """Counts the tokens of a text; `name` is what the manifest records."""
 
 
@@ -102,7 +102,7 @@ def named(name: str | None) -> TokenCounter | None:
     None if the vocabulary of this name is not here.
     """
     if name is None or name == ESTIMATE:
-        return Estimate()
+        return TokenEstimate()
     counter = _tiktoken(name)
     return None if counter is None else replace(counter, of_build=True)
 
@@ -121,7 +121,7 @@ def choose(name: str | None = None) -> TokenCounter:
     The counter. If `name` is not available here, the estimate, with one warning that says so.
     """
     if name == ESTIMATE:
-        return Estimate()
+        return TokenEstimate()
     for candidate in _SHA256 if name is None else (name,):
         counter = _tiktoken(candidate)
         if counter is not None:
@@ -132,7 +132,7 @@ def choose(name: str | None = None) -> TokenCounter:
             f"llama-index-core here; those of contexts are estimated instead ({ESTIMATE!r})",
             stacklevel=2,
         )
-    return Estimate()
+    return TokenEstimate()
 
 
 def _tiktoken(name: str) -> Tiktoken | None:

@@ -117,7 +117,7 @@ class Recency:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class SearchQuestion:
     """What to search for, and how.
 
     Parameters

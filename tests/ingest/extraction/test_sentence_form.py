@@ -12,7 +12,12 @@ from tests.cases import cases
 
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
-from stratagraph.ingest.extraction.sentence_form import Passage, cut, numbered, parse_named_sentences
+from stratagraph.ingest.extraction.sentence_form import (
+    NumberedSentences,
+    cut,
+    numbered,
+    parse_named_sentences,
+)
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from stratagraph.text.sentences import without_added
@@ -301,9 +306,9 @@ def test_what_a_form_cannot_be_is_said(wrong: dict[str, Any]) -> None:
 
 def test_the_numbers_run_through_all_passages() -> None:
     passages = [
-        Passage("a0", "a", ["One.", "Two."]),
-        Passage("a1", "a", ["Three."]),
-        Passage("b0", "b", ["Four."]),
+        NumberedSentences("a0", "a", ["One.", "Two."]),
+        NumberedSentences("a1", "a", ["Three."]),
+        NumberedSentences("b0", "b", ["Four."]),
     ]
     assert numbered(passages) == "Passage\n1 One.\n2 Two.\n3 Three.\nPassage\n4 Four."
 

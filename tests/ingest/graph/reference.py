@@ -11,12 +11,12 @@ import numpy as np
 
 from stratagraph.ingest.extraction.candidates import ADDRESSES, is_thing, most_common, parts_of
 from stratagraph.ingest.graph.grouping import Grouping
-from stratagraph.ingest.graph.layout import Entity, Layout, Relation, Unit
+from stratagraph.ingest.graph.layout import Entity, GraphLayout, NamedRelation, Unit
 from stratagraph.ingest.graph.tables import Flat
 from stratagraph.ingest.names.spelling import canonical_name
 from stratagraph.types.records import Extraction
 
-Records = tuple[list[Entity], list[Relation], list[Unit]]
+Records = tuple[list[Entity], list[NamedRelation], list[Unit]]
 
 
 def grouped(
@@ -26,7 +26,7 @@ def grouped(
     flat = Flat(corpus)
     graph = Grouping(flat.arrays(), renamed)
     extracted: Any = SimpleNamespace(keys=np.arange(len(corpus), dtype=np.uint64))
-    return Layout(graph, extracted, flat.texts(), None).records(), +graph.notes
+    return GraphLayout(graph, extracted, flat.texts(), None).records(), +graph.notes
 
 
 def names_of(corpus: Sequence[Extraction]) -> set[str]:
@@ -138,7 +138,7 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
     return min(counts, key=lambda text: (-counts[text], -len(text), text), default="")
 
 
-def _relation(pair: tuple[str, str], stated: Sequence[tuple[int, str, Any]]) -> Relation:
+def _relation(pair: tuple[str, str], stated: Sequence[tuple[int, str, Any]]) -> NamedRelation:
     strengths: dict[tuple[int, str, str], float] = {}
     for chunk, source, each in stated:
         place = chunk, source, each.description
@@ -153,4 +153,4 @@ def _relation(pair: tuple[str, str], stated: Sequence[tuple[int, str, Any]]) -> 
     weight = float(sum(strengths[place] for place in ordered))
     chunks = tuple(sorted({chunk for chunk, _, _ in stated}))
     opposite = tuple(text for text in told[1] if text not in told[0])
-    return Relation(*ends, tuple(told[0]), opposite, weight, chunks, *types)
+    return NamedRelation(*ends, tuple(told[0]), opposite, weight, chunks, *types)

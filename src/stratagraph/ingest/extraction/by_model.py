@@ -25,7 +25,7 @@ from stratagraph.ingest.extraction.parsing import (
 from stratagraph.ingest.extraction.sentence_form import (
     EXPECTED_TYPE,
     NamesSchema,
-    Passage,
+    NumberedSentences,
     TypedNamesSchema,
     cut,
     expected_names,
@@ -119,7 +119,9 @@ async def _named(
     chunks: Sequence[Chunk], gate: Gate, ontology: Ontology
 ) -> Sequence[ExtractionAnswer | None]:
     """The names of all sentences. A call has several passages; one without an answer is asked again alone."""
-    passages = [Passage(each.id, each.document_id, cut(each.text), title_of(each)) for each in chunks]
+    passages = [
+        NumberedSentences(each.id, each.document_id, cut(each.text), title_of(each)) for each in chunks
+    ]
     read_of = [None if each.sentences else ExtractionAnswer() for each in passages]
     task, types = _TYPED_SENTENCES if ontology.relations else SENTENCES, ontology.values("sentences")
 

@@ -98,7 +98,7 @@ def extract_all(passages: Sequence[tuple[str, str]], pipeline: str) -> list[Extr
     ]
 
 
-class _Names:
+class _TypedNames:
     """The names of a chunk, each in the spelling met first, with its type."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class _Names:
 
 def _extraction(doc: Doc, title: str) -> Extraction:
     text: str = doc.text
-    names = _Names()
+    names = _TypedNames()
     topic = ""  # the subject of the passage: the title without its qualifier
     if canonical(title) and len(title) <= LONGEST_NAME:
         topic = names.add(QUALIFIER.sub("", title))

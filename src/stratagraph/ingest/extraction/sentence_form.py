@@ -98,7 +98,7 @@ def _short_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class NumberedSentences:
     """A chunk, its numbered sentences, and the title of its document."""
 
     id: str
@@ -107,7 +107,7 @@ class Passage:
     title: str = ""
 
 
-def numbered(passages: Sequence[Passage]) -> str:
+def numbered(passages: Sequence[NumberedSentences]) -> str:
     """The sentences of passages for the prompt, one a line, numbered through.
 
     Neighbouring chunks of one document are one passage to the model.
@@ -149,7 +149,7 @@ class NamedSentences:
             answer["relations"] = ["|".join(map(str, relation)) for relation in self.relations]
         return answer
 
-    def of_passages(self, passages: Sequence[Passage]) -> list[ExtractionAnswer | None]:
+    def of_passages(self, passages: Sequence[NumberedSentences]) -> list[ExtractionAnswer | None]:
         """The answer for each passage; None for a passage that the model left out.
 
         A name none of whose words stands in the passages of its document, or in their title, is dropped:

@@ -18,7 +18,7 @@ from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from
 from stratagraph.ingest.files.pdf import from_pdf
 from stratagraph.ingest.files.reading import Binary, FileText, Unreadable
 from stratagraph.ingest.files.rows import as_record, bounded_lines, csv_rows, from_xlsx, json_rows
-from stratagraph.ingest.files.walk import Found
+from stratagraph.ingest.files.walk import FoundFile
 from stratagraph.types.records import Document, StreamedDocument, content_id
 
 STREAMED_ABOVE = 8 * 2**20  # bytes; a larger text is not held in memory
@@ -42,7 +42,7 @@ _ROW_DIGITS = 12  # hexadecimal digits of the hash of a row
 
 
 @dataclass(slots=True)
-class Contents:
+class FileContents:
     """The documents that were read from a file, and messages about it.
 
     `binary` says why a file is no text by its nature; that is no failure.
@@ -59,7 +59,7 @@ class Contents:
 
 
 def guarded(
-    file: Found, contents: Contents, documents: Iterable[Document | StreamedDocument]
+    file: FoundFile, contents: FileContents, documents: Iterable[Document | StreamedDocument]
 ) -> Iterator[Document | StreamedDocument]:
     """The documents of a file. Any error but `MemoryError` makes it a skipped file with a reason."""
     try:
@@ -82,7 +82,7 @@ def guarded(
         contents.skip(file.name, f"damaged ({type(error).__name__}: {error})")
 
 
-def is_apart(file: Found) -> bool:
+def is_apart(file: FoundFile) -> bool:
     """Whether a file is to be read by a process with bounds."""
     try:
         return kind_of(file.path, _head(file)) in _APART
@@ -90,7 +90,7 @@ def is_apart(file: Found) -> bool:
         return False
 
 
-def _head(file: Found) -> bytes:
+def _head(file: FoundFile) -> bytes:
     if not file.path.is_file():
         raise Unreadable("not a regular file")
     with file.path.open("rb") as opened:
@@ -98,7 +98,7 @@ def _head(file: Found) -> bytes:
 
 
 def documents_in(
-    file: Found, contents: Contents, encoding: str | None
+    file: FoundFile, contents: FileContents, encoding: str | None
 ) -> Iterator[Document | StreamedDocument]:
     """The documents of a file. `encoding` is that of text which is not UTF-8."""
     head = _head(file)
@@ -136,7 +136,7 @@ def documents_in(
             yield Document(file.name, text, {"source": file.name})
 
 
-def _document(file: Found, content: FileText, contents: Contents, kind: Kind) -> Document:
+def _document(file: FoundFile, content: FileText, contents: FileContents, kind: Kind) -> Document:
     if not content.text and kind in _APART | _PARSED.keys():
         raise Unreadable(f"{kind} without any text")
     contents.warned += [(file.name, "; ".join(content.notes))] if content.notes else []
@@ -147,7 +147,9 @@ def _csv_record(row: str | list[tuple[str, str]]) -> dict[str, Any]:
     return {"text": row} if isinstance(row, str) else as_record(dict(row))
 
 
-def _rows(file: Found, rows: Iterable[tuple[int, dict[str, Any]]], contents: Contents) -> Iterator[Document]:
+def _rows(
+    file: FoundFile, rows: Iterable[tuple[int, dict[str, Any]]], contents: FileContents
+) -> Iterator[Document]:
     """Rows of a table; ids begin with the file's, since tables number their rows alike.
 
     What stands in row 0, beside the rows, is the document of the file itself.
@@ -184,7 +186,7 @@ class _Ids:
         return f"{self._file}:{identity}"
 
 
-def _lines(file: Found, encoding: str, contents: Contents) -> Iterator[Document]:
+def _lines(file: FoundFile, encoding: str, contents: FileContents) -> Iterator[Document]:
     ids = _Ids(file.name)
     with file.path.open(encoding=encoding, errors="replace", newline="\n") as lines:
         for number, line in enumerate(bounded_lines(lines), 1):

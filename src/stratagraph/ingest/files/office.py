@@ -68,7 +68,7 @@ def _level(outline: str) -> int:
     return (int(outline) + 1) % 10 if re.fullmatch("[0-9]", outline) else 0
 
 
-class _Part:
+class _OfficePart:
     """Writes the text of a part of a document. `notes` stand where the text refers to them."""
 
     def __init__(self, package: Package, name: str, flow: Flow, styles: Styles | None = None) -> None:
@@ -180,10 +180,10 @@ class _Part:
         if name == "chart":
             _write_chart(self._package, target, self._flow)
         elif name == "relIds":
-            _Part(self._package, target, self._flow, self._styles).read()
+            _OfficePart(self._package, target, self._flow, self._styles).read()
         else:
             target = posixpath.normpath(f"{attributes.get('href', '')}/content.xml")
-            _Part(self._package, target, self._flow).read()
+            _OfficePart(self._package, target, self._flow).read()
         self._flow.end("beside")
 
     def _text(self, text: str) -> None:
@@ -241,7 +241,7 @@ def _write_furniture(package: Package, names: Iterable[str], styles: Styles | No
     """Write the blocks of headers or footers, each once."""
     own = Writer()
     for name in names:
-        _Part(package, name, Flow(own), styles).read()
+        _OfficePart(package, name, Flow(own), styles).read()
     for block in dict.fromkeys(own.file_text({}).text.split("\n\n")):
         writer.add(block)
 
@@ -259,13 +259,13 @@ def from_docx(path: Path) -> FileText:
     """
     with zipfile.ZipFile(path) as archive:
         package, writer, styles = Package(archive), Writer(), Styles()
-        body = _Part(package, _main(package, "word/document.xml"), Flow(writer), styles)
+        body = _OfficePart(package, _main(package, "word/document.xml"), Flow(writer), styles)
         links = sorted(body.links.values(), key=lambda link: (link[0] != "styles", link))
         for kind, name in links:
             if kind == "styles":
                 styles |= _styles(package.elements(name, "style", "name", "basedOn", "outlineLvl", "vanish"))
             elif kind in ("footnotes", "endnotes"):
-                part = _Part(package, name, Flow(Writer()), styles)
+                part = _OfficePart(package, name, Flow(Writer()), styles)
                 part.read()
                 body.notes |= part.notes
             elif kind == "aFChunk":
@@ -284,7 +284,7 @@ def from_pptx(path: Path) -> FileText:
         links = package.links(main)
         for count, (_, attributes, _) in enumerate(package.elements(main, "sldId"), 1):
             name = links.get(attributes.get("id", ""), ("", ""))[1]
-            slide = _Part(package, name, Flow(writer), {})
+            slide = _OfficePart(package, name, Flow(writer), {})
             writer.section({"slide": count})
             slide.read()
             if slide.is_hidden or name not in package:
@@ -292,7 +292,7 @@ def from_pptx(path: Path) -> FileText:
                 continue
             for kind, target in slide.links.values():
                 if kind == "notesSlide":
-                    _Part(package, target, Flow(writer), {}).read()
+                    _OfficePart(package, target, Flow(writer), {}).read()
         return writer.file_text({**package.properties("docProps/core.xml"), "slides": count})
 
 
@@ -306,7 +306,7 @@ def from_odt(path: Path) -> FileText:
         if b"encryption-data" in package.take("META-INF/manifest.xml"):
             raise Unreadable("ODT, encrypted; save it without a password")
         _write_furniture(package, ["styles.xml"], None, writer)
-        _Part(package, "content.xml", Flow(writer)).read()
+        _OfficePart(package, "content.xml", Flow(writer)).read()
         return writer.file_text(package.properties("meta.xml"))
 
 

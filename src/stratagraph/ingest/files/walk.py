@@ -33,7 +33,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file to read: its path, its id, and the key of its root; `named` if it was given by itself."""
 
     path: Path
@@ -65,7 +65,7 @@ class Walk:
         self._roots = Roots()
         self._top, self._typed = Path(), Path()
 
-    def files(self, given: Sequence[Path], roots: Roots) -> Iterator[Found]:
+    def files(self, given: Sequence[Path], roots: Roots) -> Iterator[FoundFile]:
         """Every file below the paths once, with its id by `roots`."""
         self._roots = roots
         inodes: set[tuple[int, int]] = set()
@@ -87,7 +87,7 @@ class Walk:
                 inodes.add((status.st_dev, status.st_ino))
                 root = roots.above(path)
                 assert root is not None
-                yield Found(path, name, root.key, status.st_size, path is self._top)
+                yield FoundFile(path, name, root.key, status.st_size, path is self._top)
 
     def _name(self, path: Path) -> str:
         root = self._roots.above(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from stratagraph.ingest.extraction.stage import ExtractionConfig
-from stratagraph.ingest.graph.layout import Entity, Relation, Unit
+from stratagraph.ingest.graph.layout import Entity, NamedRelation, Unit
 from stratagraph.ingest.summarize import MEMBER_TOKENS, extractive_summaries, first_words, fitted, words_for
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
@@ -90,7 +90,7 @@ class Describer:
         return short | await self._condensed(described, self._by_model[0])
 
     async def relations(
-        self, relations: Sequence[Relation], names: Callable[[str], str]
+        self, relations: Sequence[NamedRelation], names: Callable[[str], str]
     ) -> dict[str, Description]:
         """Condensed descriptions of the relations with long ones, by id; `names` gives shown names."""
         described = []
@@ -182,7 +182,7 @@ class GraphNodes(MadeLate):
     def __init__(
         self,
         entities: Sequence[Entity],
-        relations: Sequence[Relation],
+        relations: Sequence[NamedRelation],
         units: Sequence[Unit],
         names: Mapping[str, str],
         descriptions: Mapping[str, Description],
@@ -213,7 +213,7 @@ class GraphNodes(MadeLate):
         extra = fields | description.extra()
         return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
 
-    def _relation(self, relation: Relation) -> Node:
+    def _relation(self, relation: NamedRelation) -> Node:
         """The text has the descriptions of both directions, or the condensed description of both."""
         source, target = self._names[relation.source], self._names[relation.target]
         extra = {"source": source, "target": target, "weight": relation.weight}
@@ -240,7 +240,7 @@ def entity_text(entity: Entity, description: Description) -> str:
     return f"{entity.name}: {description.text}" if description.text else entity.name
 
 
-def relation_id(relation: Relation) -> str:
+def relation_id(relation: NamedRelation) -> str:
     """The id of a relation's node."""
     return content_id("relation", *sorted((relation.source, relation.target)))
 

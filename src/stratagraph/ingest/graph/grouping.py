@@ -69,21 +69,21 @@ class Lists(NamedTuple):
         return Lists(borders(sizes), self.values[ranges(self.starts[rows], sizes)])
 
 
-class Said(NamedTuple):
+class GroupedTexts(NamedTuple):
     """Texts of each row in order, each once: their keys, and the chunks that state them first."""
 
     texts: Lists
     chunks: Rows
 
     @classmethod
-    def of(cls, owners: Rows, texts: Keys, chunks: Rows, count: int) -> Said:
+    def of(cls, owners: Rows, texts: Keys, chunks: Rows, count: int) -> GroupedTexts:
         """From texts whose owners ascend."""
         first = _first_of_each(owners, texts)
         return cls(Lists.of(owners[first], texts[first], count), chunks[first])
 
-    def at(self, rows: Rows) -> Said:
+    def at(self, rows: Rows) -> GroupedTexts:
         """Those of some rows."""
-        return Said(self.texts.at(rows), Lists(self.texts.starts, self.chunks).at(rows).values)
+        return GroupedTexts(self.texts.at(rows), Lists(self.texts.starts, self.chunks).at(rows).values)
 
     @property
     def sums(self) -> Marks:
@@ -107,18 +107,18 @@ def _first_of_each(owners: Rows, keys: NDArray[Any]) -> Rows:
 
 
 @dataclass(frozen=True)
-class Entities:
+class GroupedEntities:
     """Entities by canonical name: `names` and `shown` are places of strings, `kinds` of `Grouping.kinds`."""
 
     names: Rows
     shown: Rows
     kinds: Rows
     chunks: Lists
-    statements: Said
+    statements: GroupedTexts
 
 
 @dataclass(frozen=True)
-class Relations:
+class GroupedRelations:
     """Relations by the two entities in ascending order; `ends` are in the direction of most statements.
 
     `texts` and `opposite` are what is said in that direction, and only in the other one; so are the keys of
@@ -129,8 +129,8 @@ class Relations:
     weights: NDArray[np.float64]
     apart: NDArray[np.bool_]
     chunks: Lists
-    texts: Said
-    opposite: Said
+    texts: GroupedTexts
+    opposite: GroupedTexts
     types: Lists
     opposite_types: Lists
 
@@ -299,7 +299,7 @@ class Grouping:
 
     # Entities
 
-    def _entities(self) -> Entities:
+    def _entities(self) -> GroupedEntities:
         is_entity = np.zeros(len(self.strings.keys), np.bool_)
         is_entity[self._target[self._target >= 0]] = True
         is_entity[self._term_target] = True
@@ -320,12 +320,12 @@ class Grouping:
         owner = self._of_mention[self._starts[stating] + self["statements.mention"]]
         kept = np.flatnonzero(owner >= 0)
         kept = kept[order(owner[kept], len(names))]
-        return Entities(
+        return GroupedEntities(
             names,
             self._shown(names, row),
             self._kinds(len(names)),
             Lists.of_distinct(owners, chunks, len(names)),
-            Said.of(owner[kept], self["statements.text"][kept], stating[kept], len(names)),
+            GroupedTexts.of(owner[kept], self["statements.text"][kept], stating[kept], len(names)),
         )
 
     def _shown(self, names: Rows, row: Rows) -> Rows:
@@ -398,7 +398,7 @@ class Grouping:
         kept = (source >= 0) & (target >= 0) & (source != target)
         return source[kept], target[kept], self["relations.text"][kept], self._relation_chunks[kept]
 
-    def _relations(self) -> Relations:
+    def _relations(self) -> GroupedRelations:
         count, chunks = len(self.entities.names), self._relation_chunks
         source, target = self._ends(self._of_mention)
         kept = np.flatnonzero((source >= 0) & (target >= 0) & (source != target))
@@ -423,7 +423,7 @@ class Grouping:
         ends = np.column_stack([np.where(ascending, lesser, greater), np.where(ascending, greater, lesser)])
         straight = ascends == ascending[owner]
         texts, opposite = (
-            Said.of(owner[rows], text[rows], chunk[rows], size)
+            GroupedTexts.of(owner[rows], text[rows], chunk[rows], size)
             for rows in (np.flatnonzero((text != 0) & way) for way in (straight, ~straight))
         )
         # What is said in both directions counts as said in the first.
@@ -432,10 +432,10 @@ class Grouping:
         owners = np.concatenate([texts.texts.owners[told], opposite.texts.owners])
         both = _first_of_each(owners, np.concatenate([texts.texts.values[told], opposite.texts.values]))
         new = both[both >= len(told)] - len(told)
-        opposite = Said(
+        opposite = GroupedTexts(
             Lists.of(opposite.texts.owners[new], opposite.texts.values[new], size), opposite.chunks[new]
         )
-        return Relations(
+        return GroupedRelations(
             ends,
             weights,
             np.bincount(owner, self["relations.apart"][kept], size) > 0,

@@ -41,7 +41,7 @@ class Entity(NamedTuple):
     chunks: tuple[int, ...]
 
 
-class Relation(NamedTuple):
+class NamedRelation(NamedTuple):
     """A relation between two entities, by canonical names.
 
     The direction is that of most statements. `opposite` holds the descriptions in the other direction
@@ -67,7 +67,7 @@ class Unit(NamedTuple):
     chunks: tuple[int, ...]
 
 
-class Layout:
+class GraphLayout:
     """The rows of a graph.
 
     Parameters
@@ -225,12 +225,12 @@ class Layout:
 
     # Records of fresh rows
 
-    def records(self) -> tuple[list[Entity], list[Relation], list[Unit]]:
+    def records(self) -> tuple[list[Entity], list[NamedRelation], list[Unit]]:
         """The fresh entities, relations and units."""
         entities = entity_records(self.graph, self.fresh[ENTITIES], self._texts)
         return entities, self._relations(), self._units()
 
-    def _relations(self) -> list[Relation]:
+    def _relations(self) -> list[NamedRelation]:
         relations, rows, strings = self.graph.relations, self.fresh[RELATIONS], self.graph.strings
         said = (each.at(rows).texts for each in (relations.texts, relations.opposite))
         types = (each.at(rows) for each in (relations.types, relations.opposite_types))
@@ -243,7 +243,7 @@ class Layout:
             chunks.split(chunks.values.tolist()),
             *(each.split(strings.texts(strings.find(each.values))) for each in types),
         )
-        return list(map(Relation, *columns))
+        return list(map(NamedRelation, *columns))
 
     def _units(self) -> list[Unit]:
         units = self.units.at(self.fresh[UNITS])

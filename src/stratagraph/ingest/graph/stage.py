@@ -27,7 +27,7 @@ from stratagraph.ingest.graph.describe import (
 )
 from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
 from stratagraph.ingest.graph.grouping import Grouping
-from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, Entity, Layout, prefixed
+from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, Entity, GraphLayout, prefixed
 from stratagraph.ingest.graph.resolution import resolved
 from stratagraph.ingest.graph.statements import (
     NAME_CODES,
@@ -124,7 +124,7 @@ async def build_graph(
     if config.resolve:
         graph = await resolved(corpus, extracted, tables, graph, gate, rule=rule, use_llm=use_llm)
     with _damage():
-        laid = await asyncio.to_thread(Layout, graph, extracted, texts, before, again)
+        laid = await asyncio.to_thread(GraphLayout, graph, extracted, texts, before, again)
     entities, relations, units = await asyncio.to_thread(laid.records)
     names = laid.shown()
     unit_texts = await asyncio.to_thread(laid.unit_texts, entities, whole=embed.entities)

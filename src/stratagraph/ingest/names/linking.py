@@ -22,7 +22,7 @@ from stratagraph.ingest.extraction.mentions import CAPITALS
 from stratagraph.ingest.names.index import NameIndex, NameMatches, Rows, words
 from stratagraph.ingest.names.spelling import iso_date
 from stratagraph.text.stopwords import ENGLISH
-from stratagraph.types.question import Question
+from stratagraph.types.question import SearchQuestion
 
 NAMESAKES = 12
 """Most entities that share a part of their names ("Kennedy"); a part of more names ("John") is ignored."""
@@ -102,7 +102,7 @@ def link(question: str, index: NameIndex, entities: Sequence[str] | None = None)
     return Linked(rows, contained, near, weights)
 
 
-def linked_once(question: Question, index: NameIndex) -> Linked:
+def linked_once(question: SearchQuestion, index: NameIndex) -> Linked:
     """As `link`, once for a question."""
     return question.once(index, "linked", lambda: link(question.text, index, question.entities), by_text=True)
 

@@ -18,7 +18,7 @@ from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import (
     PARENTS,
     Communities,
-    Level,
+    LevelGraph,
     Partition,
     WarmStart,
     entity_level,
@@ -100,7 +100,7 @@ def layer_vectors(
     return [graph.vectors, *above]
 
 
-def _previous_edges(level: Level, previous: Stored | None) -> PreviousEdges | None:
+def _previous_edges(level: LevelGraph, previous: Stored | None) -> PreviousEdges | None:
     """The edges of similarity that the previous index added to a level between nodes of the same vectors.
 
     New nodes, those with another vector and those without an edge are to be given new ones. None if the index
@@ -120,7 +120,7 @@ def _previous_edges(level: Level, previous: Stored | None) -> PreviousEdges | No
 
 
 def _partitioned(
-    level: Level, config: ArchRAGConfig, warm_start: WarmStart, edges: PreviousEdges | None
+    level: LevelGraph, config: ArchRAGConfig, warm_start: WarmStart, edges: PreviousEdges | None
 ) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - config.min_shrink) * level.size

@@ -121,7 +121,7 @@ def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelGraph:
     """The nodes of a level and the edges between them."""
 
     number: int  # 0 for the entities
@@ -160,7 +160,7 @@ class Partition:
         """Rows of the edges inside each community, ascending."""
         return by_label(self.of_edges(ends), self.count)
 
-    def ranked(self, level: Level) -> tuple[list[Rows], Rows]:
+    def ranked(self, level: LevelGraph) -> tuple[list[Rows], Rows]:
         """The members of each community, the most connected inside of it first; and the rank of each member.
 
         Of equals, the first entity comes first, and the community with the lowest mark.
@@ -172,7 +172,7 @@ class Partition:
         return split(order, sizes), ranks
 
 
-def entity_level(builder: Builder) -> Level:
+def entity_level(builder: Builder) -> LevelGraph:
     """The corpus' graph as level 0."""
     graph, marks, origin = builder.graph, builder.row_marks, np.full(builder.graph.entities, -1, np.int64)
     if graph.before is not None:
@@ -181,7 +181,7 @@ def entity_level(builder: Builder) -> Level:
     def relations(rows: Sequence[int]) -> list[str]:
         return graph.stored.texts([graph.entities + row for row in rows])
 
-    return Level(
+    return LevelGraph(
         0,
         graph.vectors,
         graph.ends,
@@ -247,7 +247,7 @@ def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGCon
 
 
 def partition(
-    level: Level,
+    level: LevelGraph,
     config: ArchRAGConfig,
     initial: InitialPartition | None,
     drift: Drift,
@@ -284,7 +284,7 @@ def partition(
     return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
 
 
-def inner_degrees(level: Level, labels: Labels) -> Weights:
+def inner_degrees(level: LevelGraph, labels: Labels) -> Weights:
     """The weighted degree of each node inside its community, shape (nodes,)."""
     inside = labels[level.ends[:, 0]] == labels[level.ends[:, 1]]
     ends, weights = level.ends[inside], level.weights[inside]
@@ -315,9 +315,9 @@ class Communities:
     hashes: Keys  # of the vectors
     origin: Rows
 
-    def level(self, number: int) -> Level:
+    def level(self, number: int) -> LevelGraph:
         """These communities as the next level."""
-        return Level(
+        return LevelGraph(
             number,
             self.vectors,
             self.partition.ends,
@@ -330,7 +330,9 @@ class Communities:
         )
 
 
-async def write_communities(builder: Builder, level: Level, partition: Partition, start: int) -> Communities:
+async def write_communities(
+    builder: Builder, level: LevelGraph, partition: Partition, start: int
+) -> Communities:
     """A node and a vector for each community of a level.
 
     A community of one has no report: it is its member, with the member's vector. Members of communities that

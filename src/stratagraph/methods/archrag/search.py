@@ -23,7 +23,7 @@ from stratagraph.methods.archrag.build import (
     opened,
 )
 from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.validation import searched_levels
@@ -80,7 +80,7 @@ class HierarchySearcher:
         self._arrays = opened.part.arrays
         self._layers = self._opened_layers()
 
-    def nodes(self, question: Question) -> Ranking:
+    def nodes(self, question: SearchQuestion) -> Ranking:
         """Entities, relations among them, and communities: as many of each level, in turn.
 
         A relation stands among the entities by the weaker of its ends. With `k_per_level` and without `fill`,
@@ -100,7 +100,7 @@ class HierarchySearcher:
         size = sum(map(len, rankings)) if exact else question.k
         return interleaved(rankings, [1.0] * len(rankings), size)
 
-    def describe(self) -> Description:
+    def describe(self) -> MethodDescription:
         """Nodes per level."""
         sizes = [len(parts) for parts in np.split(self._arrays["parents"], self._arrays["levels.starts"][1:])]
         levels = {str(level): size for level, size in enumerate(sizes, 1)} if len(self._layers) > 1 else {}
@@ -110,7 +110,7 @@ class HierarchySearcher:
             "communities": len(self._arrays["parents"]),
         }
         joined = {str(level): int(count) for level, count in enumerate(self._arrays["levels.joined"], 1)}
-        return Description(
+        return MethodDescription(
             nodes, {"levels": {"0": self._graph.entities, **levels}, "of several members": joined}
         )
 
@@ -138,7 +138,7 @@ class HierarchySearcher:
         layer = self._layers[level]
         return Ranking.of(layer.origin, rows + layer.start, similarities, trace)
 
-    def _searched(self, question: Question, levels: list[int], k: int) -> list[TopK]:
+    def _searched(self, question: SearchQuestion, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
         if question.allowed is None:
             nearest = self._index.search_all(question.vector, SPARE * k)
@@ -161,7 +161,7 @@ class HierarchySearcher:
         mask[self._arrays[f"zeros{level}"]] = False
         return top_k(layer.vectors, vector, k, mask=mask)
 
-    def _among(self, question: Question, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
+    def _among(self, question: SearchQuestion, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
         """The relations among the entities found; each scores as the weaker of its ends."""
         relations, weaker = self._relations.among(rows, scores)
         if question.allowed is not None and len(relations):

@@ -25,7 +25,7 @@ from stratagraph.methods.drift import Drift
 from stratagraph.methods.groups import united
 from stratagraph.methods.hirag.clusters import Clusters, cluster, previous_clusters
 from stratagraph.methods.hirag.clusters import arrays as cluster_arrays
-from stratagraph.methods.hirag.communities import INPUTS, Communities, Edges, build_communities
+from stratagraph.methods.hirag.communities import INPUTS, LayerEdges, ReportedCommunities, build_communities
 from stratagraph.methods.hirag.config import META_TYPES
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import META_TASK
@@ -52,7 +52,7 @@ async def build(builder: Builder) -> Built:
     types = meta.extra["types"] if meta else builder.config.meta_types or META_TYPES
     nearest = await asyncio.to_thread(_nearest_entities, builder)
     layers = await build_layers(builder, types, nearest["entities.zeros"].values)
-    edges = Edges.of(builder, layers.entities)
+    edges = LayerEdges.of(builder, layers.entities)
     communities = await build_communities(builder, layers.entities, edges, layers.drift)
     if builder.previous is None:
         await asyncio.to_thread(release)
@@ -111,8 +111,8 @@ async def _chosen_types(builder: Builder) -> Node:
 def _built(
     builder: Builder,
     layers: Layers,
-    edges: Edges,
-    communities: Communities,
+    edges: LayerEdges,
+    communities: ReportedCommunities,
     metas: Sequence[Node],
     nearest: Arrays,
 ) -> Built:
@@ -160,7 +160,7 @@ def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> Arr
     return Nearest.index(vectors, name, (arrays, before), steady=True)
 
 
-def _community_arrays(communities: Communities, entities: int) -> Arrays:
+def _community_arrays(communities: ReportedCommunities, entities: int) -> Arrays:
     members: Sequence[NDArray[np.int64]] = communities.members
     labels = np.stack(communities.labels) if communities.labels else np.zeros((0, entities), np.int64)
     rows = {

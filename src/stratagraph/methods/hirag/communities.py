@@ -51,7 +51,7 @@ _MOST_RELATIONS = 100  # in a report's input, the strongest
 
 
 @dataclass(frozen=True, slots=True)
-class Communities:
+class ReportedCommunities:
     """Reports of all communities with their vectors and `INPUTS`, and the rows of the entities in each.
 
     `labels` has the row of each entity's community for each level, the finest first, shape (entities,).
@@ -65,14 +65,14 @@ class Communities:
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class LayerEdges:
     """The layered graph's edges: the graph's relations, then those of members and summary entities."""
 
     ends: Rows
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, builder: Builder, entities: Entities) -> Edges:
+    def of(cls, builder: Builder, entities: Entities) -> LayerEdges:
         """A relation with a summary entity weighs its strength, or the median of the graph's weights."""
         given = np.asarray(builder.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
@@ -82,7 +82,9 @@ class Edges:
         return cls(ends, np.concatenate([given, np.where(strengths > 0, strengths, usual)]))
 
 
-async def build_communities(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> Communities:
+async def build_communities(
+    builder: Builder, entities: Entities, edges: LayerEdges, drift: Drift
+) -> ReportedCommunities:
     """Partition the entities of all layers, level by level, and report on each community."""
     labels = await asyncio.to_thread(_partition, builder, entities, edges, drift)
     writer = CommunityWriter(builder, entities, edges)
@@ -92,7 +94,7 @@ async def build_communities(builder: Builder, entities: Entities, edges: Edges, 
     return writer.communities(own)
 
 
-def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
+def _partition(builder: Builder, entities: Entities, edges: LayerEdges, drift: Drift) -> list[Labels]:
     """Labels of all entities at each level, the finest first."""
     config, count = builder.config, entities.count
     if not count:
@@ -110,7 +112,7 @@ def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift)
     return drift.choose(PARTITION, count, [] if new else [updated, as_many], fresh, measure)
 
 
-def _fresh(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
+def _fresh(edges: LayerEdges, count: int, config: HiRAGConfig) -> list[Labels]:
     levels = hierarchical_leiden(
         edges.ends,
         edges.weights,
@@ -133,12 +135,12 @@ def _fresh(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
     return [finest, *(levels[place] for place in places[1:].tolist())]
 
 
-def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
+def _measured(edges: LayerEdges, levels: Sequence[Labels]) -> Measures:
     return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
 
 
 def _updated(
-    previous: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig, wanted: Sequence[int] = ()
+    previous: Sequence[Labels], edges: LayerEdges, count: int, config: HiRAGConfig, wanted: Sequence[int] = ()
 ) -> list[Labels]:
     """The previous communities, which new entities join where they gain most modularity.
 
@@ -180,7 +182,7 @@ def _updated(
 class CommunityWriter:
     """Makes the nodes of communities, level by level; unchanged nodes are not read."""
 
-    def __init__(self, builder: Builder, entities: Entities, edges: Edges) -> None:
+    def __init__(self, builder: Builder, entities: Entities, edges: LayerEdges) -> None:
         self._builder = builder
         self._entities = entities
         self._edges = edges
@@ -194,11 +196,11 @@ class CommunityWriter:
     def _table(self) -> NodeTable:
         return self._builder.table(self._before, list(self._fresh.values()), self._marks)
 
-    def communities(self, labels: Sequence[Labels]) -> Communities:
+    def communities(self, labels: Sequence[Labels]) -> ReportedCommunities:
         """All communities, with their labels of each level."""
         nodes = self._table()
         vectors = nodes.column(VECTORS, np.concatenate(self._vectors))
-        return Communities(nodes, self.members, labels, vectors, self._inputs)
+        return ReportedCommunities(nodes, self.members, labels, vectors, self._inputs)
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""

@@ -44,7 +44,7 @@ NAMED = 3
 """Members that name a cluster if their names have no word in common."""
 
 
-class _Entity(BaseModel):
+class _NamedEntity(BaseModel):
     model_config = ConfigDict(str_strip_whitespace=True)
 
     name: str
@@ -70,7 +70,7 @@ class _Entity(BaseModel):
 class SummarySchema(BaseModel):
     """Answer with the summary entities of a cluster; none if nothing connects its members."""
 
-    entities: list[_Entity]
+    entities: list[_NamedEntity]
 
 
 class MetaTypesSchema(BaseModel):
@@ -98,7 +98,7 @@ class Belonging(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ProposedSummary:
     """A summary entity as one cluster proposes it. `cluster` is the cluster's id, `level` its layer.
 
     `members` are the relations from members that a model wrote, by the members' ids (ERRATA H7).
@@ -118,7 +118,7 @@ class Summary:
         return {**values, "members": {member: list(each) for member, each in self.members.items()}}
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Summary:
+    def read(cls, stored: Mapping[str, Any]) -> ProposedSummary:
         """The inverse of `stored`; raises `Damaged` for anything else."""
         with damage("summary entities"):
             try:
@@ -140,7 +140,7 @@ def parse_summary(answer: str) -> SummarySchema:
         If there are entities, but none of them has a name.
     """
     summary = json_as(SummarySchema)(answer)
-    named: dict[str, _Entity] = {}
+    named: dict[str, _NamedEntity] = {}
     for entity in summary.entities:
         entity.name = entity.name[:LONGEST_NAME].strip()
         if name := canonical(entity.name):
@@ -179,7 +179,7 @@ def _placeholder(values: Mapping[str, str]) -> SummarySchema:
     named = " ".join(words_in[:6])[:LONGEST_NAME] or "group"
     members = ["|".join(("5", *_NUMBER_OF_MEMBER.findall(values["entities"])))]
     return SummarySchema(
-        entities=[_Entity(name=named, type="concept", description=described, members=members)]
+        entities=[_NamedEntity(name=named, type="concept", description=described, members=members)]
     )
 
 
@@ -189,14 +189,14 @@ def proposed(
     answer: SummarySchema,
     members: Sequence[tuple[str, str]],
     notes: Counter[str],
-) -> list[Summary]:
+) -> list[ProposedSummary]:
     """The summary entities of a model's answer about a cluster.
 
     `members` are the names and ids of its members, in the order of their numbers. `notes` counts entries of
     an answer that name nothing of the cluster.
     """
     return [
-        Summary(
+        ProposedSummary(
             cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, members, notes)
         )
         for each in answer.entities
@@ -204,7 +204,7 @@ def proposed(
 
 
 def _belongings(
-    entity: _Entity, members: Sequence[tuple[str, str]], notes: Counter[str]
+    entity: _NamedEntity, members: Sequence[tuple[str, str]], notes: Counter[str]
 ) -> dict[str, Belonging]:
     """The relations of an answer with members of the cluster; the first of several with one member.
 

@@ -14,14 +14,14 @@ from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.graph.checks import check_vectors
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.checks import check_symmetric
-from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
 from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.communities import INPUTS
 from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
-from stratagraph.methods.hirag.naming import PACKAGE, Summary
+from stratagraph.methods.hirag.naming import PACKAGE, ProposedSummary
 from stratagraph.methods.hirag.summary_entities import (
     BY_MODEL,
     CLUSTERS,
@@ -76,7 +76,7 @@ class BridgeSearcher:
         self._layered = LayeredGraph(opened)
         self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
 
-    def nodes(self, question: Question) -> Ranking:
+    def nodes(self, question: SearchQuestion) -> Ranking:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results."""
         options: HiRAGOptions = question.options
 
@@ -92,7 +92,7 @@ class BridgeSearcher:
         chosen = by_quota(parts, quotas, question.k, self._sources)
         return self._explained(chosen, knowledge, question)
 
-    def describe(self) -> Description:
+    def describe(self) -> MethodDescription:
         """Entities per layer, communities per level, and the sparsity of each layer's clusters."""
         arrays, layered = self._stored.arrays, self._layered
         nodes = {
@@ -108,7 +108,7 @@ class BridgeSearcher:
             "summary_entities": {str(level): int(n) for level, n in zip(levels, counts, strict=True)},
             "communities": {str(level): len(np.unique(own)) for level, own in enumerate(labels)},
         }
-        return Description(nodes, details)
+        return MethodDescription(nodes, details)
 
     def _admitted(self, allowed: Allowed | None) -> _Admitted | None:
         if allowed is None:
@@ -120,7 +120,9 @@ class BridgeSearcher:
         entities = np.concatenate([allowed.graph[:base], allowed.nodes[:summaries]])
         return _Admitted(entities, edges, allowed.nodes[summaries : summaries + communities])
 
-    def _knowledge(self, question: Question, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
+    def _knowledge(
+        self, question: SearchQuestion, options: HiRAGOptions, admitted: _Admitted | None
+    ) -> Knowledge:
         """Alg. 2 up to the reasoning paths."""
         layered, parts = self._layered, MODES[options.mode]
         nodes = None if admitted is None else admitted.entities
@@ -141,7 +143,7 @@ class BridgeSearcher:
         return Knowledge(local, near, communities_near[:most], likeness[:most], bridge)
 
     def _part(
-        self, part: Part, knowledge: Knowledge, question: Question, admitted: _Admitted | None
+        self, part: Part, knowledge: Knowledge, question: SearchQuestion, admitted: _Admitted | None
     ) -> Ranking:
         if part == "local":
             edges = None if admitted is None else admitted.edges
@@ -162,7 +164,7 @@ class BridgeSearcher:
             )
         return self._triples(knowledge, question, admitted)
 
-    def _triples(self, knowledge: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
+    def _triples(self, knowledge: Knowledge, question: SearchQuestion, admitted: _Admitted | None) -> Ranking:
         """The bridge's triples, best first: relations, and summary entities for relations with them.
 
         The score of a triple is the mean similarity of its two ends to the question. Eq. 16 keeps all triples
@@ -200,7 +202,7 @@ class BridgeSearcher:
             members.setdefault(high, []).append(low)
         return members
 
-    def _explained(self, ranking: Ranking, knowledge: Knowledge, question: Question) -> Ranking:
+    def _explained(self, ranking: Ranking, knowledge: Knowledge, question: SearchQuestion) -> Ranking:
         """Adds to the trace the step and path of each bridge hit, and the pairs without a path."""
         bridge = knowledge.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in ranking.trace]
@@ -236,7 +238,7 @@ class BridgeSearcher:
 def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
     """The reasons that a model gave for members of a summary entity, the strongest first."""
     belonging = []
-    for each in map(Summary.read, summary.extra["summaries"]):
+    for each in map(ProposedSummary.read, summary.extra["summaries"]):
         for member in members:
             if (relation := each.members.get(member.id)) is not None:
                 belonging.append({"name": str(member.extra["name"]), **relation._asdict()})

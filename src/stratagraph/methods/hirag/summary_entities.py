@@ -27,7 +27,7 @@ from stratagraph.kernels.ranges import distinct, ranges, split
 from stratagraph.methods.hirag.clusters import IDS, Clusters
 from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations
 from stratagraph.methods.hirag.naming import (
-    Summary,
+    ProposedSummary,
     cluster_name,
     members_named,
     prompt_values,
@@ -58,7 +58,7 @@ _NONE: Mapping[str, NDArray[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class LayerClusters:
     """The clusters of a layer that have several members; the members of cluster i are `of(i)`."""
 
     level: int  # the layer of their summary entities
@@ -79,17 +79,20 @@ class Groups:
 class Proposals:
     """The proposals of a layer's clusters, in order of clusters, then of rank."""
 
-    places: Rows  # of each proposal's cluster in `Groups`
+    places: Rows  # of each proposal's cluster in `LayerClusters`
     ranks: Rows  # in the cluster
     names: Keys  # keys of the name, shape (proposals, 2)
     by_model: NDArray[np.bool_]  # whether a model wrote each
     before: Rows  # the row of the same proposal in the previous index, or -1
     new_places: Rows  # the place in `new` of another proposal, or -1
-    new: Sequence[Summary]
+    new: Sequence[ProposedSummary]
 
     @classmethod
     def of(
-        cls, clusters: Rows, previous: PreviousProposals, new_proposals: Mapping[int, Sequence[Summary]]
+        cls,
+        clusters: Rows,
+        previous: PreviousProposals,
+        new_proposals: Mapping[int, Sequence[ProposedSummary]],
     ) -> Proposals:
         """Proposals of previous `clusters`, and new ones for the places where these are -1."""
         previous_places = np.flatnonzero(clusters >= 0)
@@ -113,7 +116,7 @@ class Proposals:
             new,
         )
 
-    def summaries(self, numbers: Rows, previous: PreviousProposals) -> list[Summary]:
+    def summaries(self, numbers: Rows, previous: PreviousProposals) -> list[ProposedSummary]:
         """Read proposals in full."""
         before = self.before[numbers]
         read = iter(previous.read(before[before >= 0]))
@@ -189,14 +192,14 @@ class PreviousProposals:
         is_pair = (proposals >= 0) & (members >= 0)
         return np.where(is_pair, proposals * self._count + members, -1).astype(np.uint64)
 
-    def read(self, proposals: Rows) -> list[Summary]:
+    def read(self, proposals: Rows) -> list[ProposedSummary]:
         """Read proposals in full."""
         if not len(proposals) or self._previous is None:
             return []
         owners = self.entities[proposals]
         rows = distinct(owners).tolist()
         nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
-        summaries: list[Summary] = []
+        summaries: list[ProposedSummary] = []
         for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):
             stored, identity = nodes[owner].extra["summaries"], id_of(self._ids[cluster])
             if (own := next((each for each in stored if each["cluster"] == identity), None)) is None:
@@ -204,7 +207,7 @@ class PreviousProposals:
                     f"part 'hirag' of the index is damaged: summary entity {nodes[owner].id} holds no "
                     f"proposal of cluster {identity}. Restore the folder from a copy, or build again"
                 )
-            summaries.append(Summary.read(own))
+            summaries.append(ProposedSummary.read(own))
         return summaries
 
 
@@ -219,9 +222,9 @@ class SummaryWriter:
         self._builder = builder
         self._entities = entities
         self._previous = PreviousProposals(builder.previous, entities.count_before)
-        self._layers: list[tuple[Groups, Proposals, Rows]] = []  # with the entity of each proposal
+        self._layers: list[tuple[LayerClusters, Proposals, Rows]] = []  # with the entity of each proposal
 
-    def groups(self, level: int, layer: Rows, clusters: Clusters, first: int) -> Groups:
+    def groups(self, level: int, layer: Rows, clusters: Clusters, first: int) -> LayerClusters:
         """The clusters of several members among the entities `layer`. None is read.
 
         `first` is the number of the layer's first cluster among those of all layers.
@@ -235,15 +238,17 @@ class SummaryWriter:
             combined(settings, list_sums(indptr, each[members]))
             for each in (entities.contents, entities.marks)
         )
-        return Groups(level, first + several, indptr, members, clusters.before[several], ids, marks)
+        return LayerClusters(level, first + several, indptr, members, clusters.before[several], ids, marks)
 
-    async def proposals(self, groups: Groups, types: Sequence[str]) -> Proposals:
+    async def proposals(self, groups: LayerClusters, types: Sequence[str]) -> Proposals:
         """The proposals of each cluster: those of the previous index, or new ones."""
         previous = self._previous
         before = previous.clusters_of(groups.ids, by_model=self._builder.gate.has_llm)
         return Proposals.of(before, previous, await self._written(groups, np.flatnonzero(before < 0), types))
 
-    async def _written(self, groups: Groups, places: Rows, types: Sequence[str]) -> dict[int, list[Summary]]:
+    async def _written(
+        self, groups: LayerClusters, places: Rows, types: Sequence[str]
+    ) -> dict[int, list[ProposedSummary]]:
         """New proposals of the clusters at some places.
 
         Without a model there is one, named by the members nearest to its cluster's centre.
@@ -261,7 +266,7 @@ class SummaryWriter:
             if isinstance(answer, Extract):
                 entities.complete = False
                 name = self._central_name(rows)
-                summaries[place] = [Summary(cluster, groups.level, name, "", answer.text, answer.by)]
+                summaries[place] = [ProposedSummary(cluster, groups.level, name, "", answer.text, answer.by)]
             else:
                 named = [(entities.name(row), entities.node(row).id) for row in rows]
                 summaries[place] = proposed(cluster, groups.level, answer, named, entities.notes)
@@ -284,7 +289,7 @@ class SummaryWriter:
         ]
         return cluster_name(names, entities.vectors[rows])
 
-    async def add(self, groups: Groups, proposals: Proposals) -> Rows:
+    async def add(self, groups: LayerClusters, proposals: Proposals) -> Rows:
         """The row of each proposal's entity: an entity with its name, or a new one for each new name."""
         entities = self._entities
         rows = entities.rows_named(proposals.names)
@@ -298,7 +303,7 @@ class SummaryWriter:
         self._layers.append((groups, proposals, rows))
         return rows
 
-    def _relations(self, groups: Groups, proposals: Proposals, rows: Rows) -> MemberRelations:
+    def _relations(self, groups: LayerClusters, proposals: Proposals, rows: Rows) -> MemberRelations:
         """Relations of members with their summary entity, without self-loops.
 
         Members that a model left out have none, unless it listed no member at all.
@@ -323,7 +328,7 @@ class SummaryWriter:
         return MemberRelations(members, rows[numbers], numbers, strengths)
 
     async def _create(
-        self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows], names: Keys
+        self, groups: LayerClusters, proposals: Proposals, numbers: Sequence[Rows], names: Keys
     ) -> None:
         """Add summary entities with these names; `numbers` are the proposals of each."""
         entities, previous = self._entities, self._builder.previous
@@ -343,7 +348,9 @@ class SummaryWriter:
         origin = np.where(origin >= 0, entities.first_before + origin, -1)
         entities.add(groups.level, names, origin, self._builder.table(before, nodes, marks), vectors)
 
-    def _regrouped(self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]) -> tuple[Marks, Rows]:
+    def _regrouped(
+        self, groups: LayerClusters, proposals: Proposals, numbers: Sequence[Rows]
+    ) -> tuple[Marks, Rows]:
         """The mark of each summary entity, of its proposals in their order, and its previous row or -1."""
         counts, rows = np.array([len(own) for own in numbers]), np.concatenate(numbers)
         owners, positions = np.repeat(np.arange(len(counts)), counts), ranges(np.zeros_like(counts), counts)
@@ -355,7 +362,7 @@ class SummaryWriter:
         return marks, before
 
     def _new_nodes(
-        self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]
+        self, groups: LayerClusters, proposals: Proposals, numbers: Sequence[Rows]
     ) -> tuple[list[Node], list[list[int]]]:
         """Nodes of summary entities, from the `numbers` of the proposals of each, and their members."""
         entities = self._entities
@@ -416,7 +423,7 @@ class SummaryWriter:
             entities.new_nodes[first + place] = replace(node, extra={**node.extra, "summaries": stored})
             entities.before[place] = -1
 
-    def _summary(self, number: int) -> Summary:
+    def _summary(self, number: int) -> ProposedSummary:
         """A proposal by its number among those of all layers."""
         for _, proposals, rows in self._layers:
             if number < len(rows):
@@ -460,16 +467,16 @@ def id_of(mark: Marks) -> str:
     return mark.astype("<u8").tobytes().hex()
 
 
-def _described(summaries: Sequence[Summary]) -> str:
+def _described(summaries: Sequence[ProposedSummary]) -> str:
     return " ".join(dict.fromkeys(each.description for each in summaries if each.description))
 
 
-def _text(summaries: Sequence[Summary]) -> str:
+def _text(summaries: Sequence[ProposedSummary]) -> str:
     name, described = summaries[0].name, _described(summaries)
     return f"{name}: {described}" if described else name
 
 
-def _extra(summaries: Sequence[Summary]) -> Mapping[str, Any]:
+def _extra(summaries: Sequence[ProposedSummary]) -> Mapping[str, Any]:
     return {
         "name": summaries[0].name,
         "title": summaries[0].name,

@@ -60,7 +60,7 @@ def previous_groups(arrays: Mapping[str, NDArray[Any]], level: int, origin: Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class TreeLevel:
     """One level of the tree: the chunks (level 0), or the summaries of the level below.
 
     `ties` order members of equal codes, `before` are previous rows of unchanged members or -1, `origin` those
@@ -96,7 +96,7 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
         added += int(previous.arrays[DRIFT][0])
         grouped = previous.arrays if added <= REGROUP_SHARE * layer.size else None
     drift = np.array([0 if grouped is None else added], np.int64)
-    partitions, layers = list[Groups](), list[Layer]()
+    partitions, layers = list[Groups](), list[TreeLevel]()
     while len(partitions) < config.max_levels and layer.size >= config.min_level:
         groups = await asyncio.to_thread(partition, layer, config, grouped)
         with builder.gate.stage(f"summarize level {layer.level + 1}", len(groups.members)):
@@ -106,7 +106,7 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
     return await asyncio.to_thread(_built, builder, layers, partitions, drift)
 
 
-def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
+def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> TreeLevel:
     """The chunks as level 0."""
     corpus, seen = builder.corpus, builder.graph.before
     before = np.full(corpus.size, -1, np.int64)
@@ -118,10 +118,10 @@ def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
         return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in chunks]
 
     ids = corpus.id_halves
-    return Layer(0, corpus.vectors, ids[:, 0], before, before, combined(ids), read)
+    return TreeLevel(0, corpus.vectors, ids[:, 0], before, before, combined(ids), read)
 
 
-def partition(layer: Layer, config: LSHTreeConfig, grouped: Mapping[str, NDArray[Any]] | None) -> Groups:
+def partition(layer: TreeLevel, config: LSHTreeConfig, grouped: Mapping[str, NDArray[Any]] | None) -> Groups:
     """The groups of a layer (paper 4.1 and 4.2), from those in the arrays `grouped` if there are any.
 
     `Groups.origin` holds rows of the previous tree.
@@ -154,7 +154,7 @@ def partition(layer: Layer, config: LSHTreeConfig, grouped: Mapping[str, NDArray
     return replace(groups, origin=np.where(groups.origin >= 0, rows[groups.origin], -1))
 
 
-async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups: Groups) -> Layer:
+async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: TreeLevel, groups: Groups) -> TreeLevel:
     """The next layer: a summary for each group. Members of unchanged groups are not read."""
     level, tokens = layer.level + 1, builder.config.summary_tokens
     borders = np.cumsum([0, *map(len, groups.members)], dtype=np.int64)
@@ -173,7 +173,7 @@ async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups
     nodes = builder.table(before, fresh, marks)
     origin = np.where(before >= 0, before, groups.origin)
     vectors, marks = nodes.column(VECTORS, vectors), nodes.member_marks()
-    return Layer(level, vectors, nodes.keys(), before, origin, marks, nodes.read, nodes)
+    return TreeLevel(level, vectors, nodes.keys(), before, origin, marks, nodes.read, nodes)
 
 
 def _draft(level: int, tokens: int, members: Sequence[Node]) -> NodeDraft:
@@ -189,7 +189,7 @@ def _draft(level: int, tokens: int, members: Sequence[Node]) -> NodeDraft:
 
 def _built(
     builder: GroupBuilder[LSHTreeConfig],
-    layers: Sequence[Layer],
+    layers: Sequence[TreeLevel],
     partitions: Sequence[Groups],
     drift: Rows,
 ) -> Built:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.lshtree.build import CODES
@@ -28,7 +28,7 @@ class TreeSearcher:
         self._passages = opened.passages
         self._summaries = opened.nearest("nodes", arrays["vectors"])
 
-    def nodes(self, question: Question) -> Ranking:
+    def nodes(self, question: SearchQuestion) -> Ranking:
         """Chunks and summaries by cosine similarity: the best of all levels together, or those of each level.
 
         Of several levels each has an equal share of the `k` results, from the chunks upwards. With
@@ -43,14 +43,14 @@ class TreeSearcher:
         exact = options.k_per_level is not None and not question.fill
         return interleaved(rankings, [1.0] * len(rankings), sum(map(len, rankings)) if exact else question.k)
 
-    def describe(self) -> Description:
+    def describe(self) -> MethodDescription:
         """Nodes per level."""
         levels, counts = np.unique(self._levels, return_counts=True)
         nodes = {"chunks": self._chunk_count, "summaries": len(self._levels)}
         per_level = {str(level): int(count) for level, count in zip(levels, counts, strict=True)}
-        return Description(nodes, {"levels": {"0": self._chunk_count, **per_level}})
+        return MethodDescription(nodes, {"levels": {"0": self._chunk_count, **per_level}})
 
-    def _nearest(self, question: Question, levels: Sequence[int], k: int) -> Ranking:
+    def _nearest(self, question: SearchQuestion, levels: Sequence[int], k: int) -> Ranking:
         """The nearest members of some levels, as one ranking."""
         allowed = question.allowed
         rankings = []

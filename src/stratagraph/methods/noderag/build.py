@@ -38,10 +38,10 @@ from stratagraph.methods.noderag.elements import (
 )
 from stratagraph.methods.noderag.heterograph import (
     CELLS,
+    EdgeKind,
     EdgeList,
-    Kind,
-    Layout,
     Moved,
+    TypeBounds,
     decomposition,
     edge_arrays,
     entry_cells,
@@ -80,7 +80,7 @@ async def build(builder: Builder) -> Built:
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs, builder)
         stated = await asyncio.to_thread(stating_units, graph)
-        parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
+        parts = decomposition(graph, stated, TypeBounds.of(0, graph))  # 2.2, as rows of the graph
         edges = np.concatenate([ends for _, ends in parts])
         drift = await asyncio.to_thread(graph_drift, inputs)
         measure = grouped is None or drift.due
@@ -140,7 +140,7 @@ def _element_tables(
     `carried` are the communities and previous rows of unchanged elements, `marks` those of communities.
     """
     previous = builder.previous
-    count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
+    count = 0 if previous is None else TypeBounds(np.asarray(previous.arrays["layout"])).count("H")
     labels = np.concatenate([carried[0], np.array([each.about.label for each in written], np.int64)])
     order = np.argsort(labels, kind="stable")
     before = np.concatenate([carried[1], np.full(len(written), -1)])[order]
@@ -177,15 +177,15 @@ class _Contents:
         return self.builder.graph
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> TypeBounds:
         """Where each type of node begins."""
-        return Layout.of(self.builder.corpus.size, self.graph, *map(len, self.tables))
+        return TypeBounds.of(self.builder.corpus.size, self.graph, *map(len, self.tables))
 
     def origin(self, previous: Stored | None) -> Rows:
         """A previous row with the same vector for each attribute and element, and so for titles, or -1."""
         if previous is None:
             return np.full(sum(map(len, self.tables)), -1, np.int64)
-        before = Layout(np.asarray(previous.arrays["layout"]))
+        before = TypeBounds(np.asarray(previous.arrays["layout"]))
         parts = np.split(previous.arrays[VECTOR_HASHES], np.cumsum([before.count("A"), before.count("H")]))
         attributes, elements = map(of_same_vectors, self.hashes, parts)
         elements = np.where(elements >= 0, elements + before.count("A"), -1)
@@ -209,7 +209,7 @@ def _built(
     moved = Moved.of(contents.graph, layout, own, settled)
     cells = entry_cells(entries, layout, moved, config)
     links = entry_links(layout.nodes("TSAH"), everything, moved, config)
-    edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
+    edges = EdgeList.of([*_structure(contents, layout, cells), (EdgeKind.SEMANTIC, links)])
     indexed = None if previous is None else (previous.arrays, entries_before)
     hashes = np.concatenate([*contents.hashes, np.zeros(len(titles), np.uint64)])
     entry_vectors = stored_vectors(previous, ENTRY_VECTORS, entries_before, entries)
@@ -233,7 +233,7 @@ def _entries_before(graph: Graph, own: Rows, previous: Stored | None) -> Rows:
     """The previous row of each entry of S, A and H with its vector, or -1; `own` are those of A and H."""
     if previous is None or graph.before is None:
         return np.full(graph.units + len(own), -1, np.int64)
-    before, first = Layout(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
+    before, first = TypeBounds(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
     units = graph.before.origin[first:] - before.first("S") + before.first("N")
     units[~graph.before.alike_from(UNIT_VECTORS, first, before.first("S") - before.first("N"))] = -1
     return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
@@ -247,7 +247,7 @@ def _title_index(titles: NodeTable) -> Mapping[str, NDArray[Any]]:
         index = NameIndex.build([node.text for node in titles.fresh])
     else:
         arrays = titles.previous.arrays
-        before = Layout(np.asarray(arrays["layout"]))
+        before = TypeBounds(np.asarray(arrays["layout"]))
         now = np.full(before.count("O"), -1, np.int64)
         now[titles.before[carried] - before.count("A") - before.count("H")] = carried
         new = np.flatnonzero(titles.before < 0).tolist()
@@ -257,7 +257,7 @@ def _title_index(titles: NodeTable) -> Mapping[str, NDArray[Any]]:
     return index
 
 
-def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:
+def _structure(contents: _Contents, layout: TypeBounds, cells: Rows) -> list[tuple[EdgeKind, Rows]]:
     """All edges but those of similarity; matching is within communities, over S, A and H (2.3)."""
     attributes, elements, titles = (layout.first(kind) for kind in "AHO")
     many, rows = len(contents.tables[1]), contents.graph.entities + contents.graph.relations
@@ -268,9 +268,12 @@ def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[K
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])
     return [
         *decomposition(contents.graph, contents.stated, layout),
-        (Kind.ENTITY_ATTRIBUTE, owned),
-        (Kind.ELEMENT_MATCH, matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes)))),
-        (Kind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
-        (Kind.TEXT_UNIT, text_edges(contents.graph, layout)),
-        (Kind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
+        (EdgeKind.ENTITY_ATTRIBUTE, owned),
+        (
+            EdgeKind.ELEMENT_MATCH,
+            matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes))),
+        ),
+        (EdgeKind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
+        (EdgeKind.TEXT_UNIT, text_edges(contents.graph, layout)),
+        (EdgeKind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
     ]

@@ -32,13 +32,13 @@ from stratagraph.types.protocols import Rows, Vectors
 
 _NO_EDGES: Rows = np.zeros((0, 2), np.int64)
 KINDS = "walk.kinds"
-"""The array of the `Kind` of each edge, plus `SIMILAR` where similarity joins its ends too."""
+"""The array of the `EdgeKind` of each edge, plus `SIMILAR` where similarity joins its ends too."""
 _KIND_BITS = 4
 _KINDS = (1 << _KIND_BITS) - 1
 SIMILAR = 1 << _KIND_BITS
 
 
-class Kind(IntEnum):
+class EdgeKind(IntEnum):
     """Why an edge is there, by the types that it joins."""
 
     UNIT_ENTITY = 0
@@ -62,13 +62,15 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TypeBounds:
     """Where each type begins: `bounds[i]` is the first node of type `TYPES[i]`, shape (8,)."""
 
     bounds: Rows
 
     @classmethod
-    def of(cls, chunks: int, graph: Graph, attributes: int = 0, elements: int = 0, titles: int = 0) -> Layout:
+    def of(
+        cls, chunks: int, graph: Graph, attributes: int = 0, elements: int = 0, titles: int = 0
+    ) -> TypeBounds:
         """From the number of nodes of each type."""
         counts = [chunks, graph.entities, graph.relations, graph.units, attributes, elements, titles]
         return cls(np.cumsum([0, *counts], dtype=np.int64))
@@ -114,7 +116,7 @@ class EdgeList:
     semantic: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Kind, Rows]]) -> EdgeList:
+    def of(cls, parts: Sequence[tuple[EdgeKind, Rows]]) -> EdgeList:
         """Each pair of nodes once, under the first kind that joins it; nothing joins a node with itself."""
         # Both ends and the kind in one number sort ten times as fast as three keys.
         last = max((int(part.max(initial=0)) for _, part in parts), default=0)
@@ -127,7 +129,7 @@ class EdgeList:
         firsts, lasts = keys[differs[:-1]], keys[differs[1:]]
         pairs = firsts >> _KIND_BITS
         ends = np.column_stack([pairs >> bits, pairs & ((1 << bits) - 1)])
-        return cls(ends, (firsts & _KINDS).astype(np.int8), (lasts & _KINDS) == Kind.SEMANTIC)
+        return cls(ends, (firsts & _KINDS).astype(np.int8), (lasts & _KINDS) == EdgeKind.SEMANTIC)
 
 
 def _numbered(ends: Rows, bits: int) -> Rows:
@@ -136,17 +138,17 @@ def _numbered(ends: Rows, bits: int) -> Rows:
     return np.asarray(np.minimum(one, two) << bits | np.maximum(one, two))
 
 
-def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind, Rows]]:
+def decomposition(graph: Graph, stated: Rows, layout: TypeBounds) -> list[tuple[EdgeKind, Rows]]:
     """The edges of section 2.2, among N, R and S; `stated` are those of `stating_units`."""
     entities, relations, units = (layout.first(kind) for kind in "NRS")
     indptr, indices = graph.unit_entities
     owner = np.repeat(np.arange(graph.units), np.diff(indptr))
     numbers = np.arange(graph.relations)
     return [
-        (Kind.UNIT_ENTITY, np.column_stack([units + owner, entities + indices])),
-        (Kind.RELATION_ENTITY, np.column_stack([relations + numbers, entities + graph.ends[:, 0]])),
-        (Kind.RELATION_ENTITY, np.column_stack([relations + numbers, entities + graph.ends[:, 1]])),
-        (Kind.UNIT_RELATION, np.column_stack([relations + stated[:, 0], units + stated[:, 1]])),
+        (EdgeKind.UNIT_ENTITY, np.column_stack([units + owner, entities + indices])),
+        (EdgeKind.RELATION_ENTITY, np.column_stack([relations + numbers, entities + graph.ends[:, 0]])),
+        (EdgeKind.RELATION_ENTITY, np.column_stack([relations + numbers, entities + graph.ends[:, 1]])),
+        (EdgeKind.UNIT_RELATION, np.column_stack([relations + stated[:, 0], units + stated[:, 1]])),
     ]
 
 
@@ -192,7 +194,7 @@ def _in_one_chunk(graph: Graph, pairs: Rows) -> Rows:
     return pairs[shared]
 
 
-def text_edges(graph: Graph, layout: Layout) -> Rows:
+def text_edges(graph: Graph, layout: TypeBounds) -> Rows:
     """e_s: every text with the semantic units that come from it (2.4, text insertion)."""
     indptr, indices = graph.sources
     first = graph.entities + graph.relations
@@ -202,7 +204,7 @@ def text_edges(graph: Graph, layout: Layout) -> Rows:
     return np.column_stack([texts, layout.first("S") + owner])
 
 
-def isolated_entities(graph: Graph, layout: Layout) -> Rows:
+def isolated_entities(graph: Graph, layout: TypeBounds) -> Rows:
     """Texts with the entities in them that no unit names and no relation joins."""
     isolated = np.ones(graph.entities, np.bool_)
     isolated[graph.unit_entities[1]] = False
@@ -213,7 +215,7 @@ def isolated_entities(graph: Graph, layout: Layout) -> Rows:
     return np.column_stack([indices[places], layout.first("N") + owner[places]])
 
 
-def edge_arrays(edges: EdgeList, layout: Layout) -> Arrays:
+def edge_arrays(edges: EdgeList, layout: TypeBounds) -> Arrays:
     """The arrays to store: the neighbours of each node, ascending, and the kind of each of these edges.
 
     The shares of the walk's mass follow from them, and are computed when they are needed.
@@ -240,7 +242,7 @@ class Heterograph:
     """The stored heterograph of an opened index."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.layout = Layout(np.asarray(arrays["layout"]))
+        self.layout = TypeBounds(np.asarray(arrays["layout"]))
         self._arrays = arrays
 
     def matrix(self, entries: Rows, steps: int | None, semantic: bool = True) -> csr_array:
@@ -261,7 +263,7 @@ class Heterograph:
         counts = indptr[rows + 1] - indptr[rows]
         places, owners = ranges(indptr[rows], counts), np.repeat(np.arange(len(rows)), counts)
         kinds = all_kinds[places]
-        alone = kinds == SIMILAR + Kind.SEMANTIC
+        alone = kinds == SIMILAR + EdgeKind.SEMANTIC
         weights = np.float32(1) + ((kinds >= SIMILAR) & ~alone & semantic)
         if not semantic:
             places, owners, weights = places[~alone], owners[~alone], weights[~alone]
@@ -282,9 +284,9 @@ class Heterograph:
         kinds = both[:SIMILAR] + similar
         return {
             "HNSW edges": int(similar.sum()),
-            "other edges": int(kinds.sum() - kinds[Kind.SEMANTIC]),
+            "other edges": int(kinds.sum() - kinds[EdgeKind.SEMANTIC]),
             "edges": int(kinds.sum()),
-            "edges by kind": {kind.name.lower(): int(kinds[kind]) for kind in Kind},
+            "edges by kind": {kind.name.lower(): int(kinds[kind]) for kind in EdgeKind},
         }
 
 
@@ -304,15 +306,15 @@ class Moved:
 
     origin: Rows
     now: Rows
-    before: Layout
+    before: TypeBounds
     arrays: Mapping[str, NDArray[Any]]
 
     @classmethod
-    def of(cls, graph: Graph, layout: Layout, own: Rows, previous: Stored | None) -> Moved | None:
+    def of(cls, graph: Graph, layout: TypeBounds, own: Rows, previous: Stored | None) -> Moved | None:
         """None if all edges by meaning have to be searched for; `own` are the previous rows of A, H and O."""
         if previous is None or graph.before is None:
             return None
-        before = Layout(np.asarray(previous.arrays["layout"]))
+        before = TypeBounds(np.asarray(previous.arrays["layout"]))
         parts = [(graph.before.chunks, "T"), (graph.before.origin, "N"), (own, "A")]
         origin = np.concatenate([np.where(rows >= 0, rows + before.first(kind), -1) for rows, kind in parts])
         now = np.full(before.size, -1, np.int64)
@@ -321,7 +323,7 @@ class Moved:
         return moved if _MANY * int(np.count_nonzero(origin < 0)) <= layout.size else None
 
 
-def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
+def entry_cells(entries: Vectors, layout: TypeBounds, moved: Moved | None, config: NodeRAGConfig) -> Rows:
     """The clusters of S, A and H by their vectors; a previous node stays in its cluster."""
     if moved is None:
         return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)

@@ -33,12 +33,12 @@ from stratagraph.kernels.checks import check_range
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import joined
-from stratagraph.methods.base import Description, Opened, Question, Ranking
+from stratagraph.methods.base import MethodDescription, Opened, Ranking, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
-from stratagraph.methods.noderag.heterograph import CELLS, KINDS, SIMILAR, Heterograph, Kind, Layout
+from stratagraph.methods.noderag.heterograph import CELLS, KINDS, SIMILAR, EdgeKind, Heterograph, TypeBounds
 from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS
 from stratagraph.search.ranking import concatenate, first, shares_of
 from stratagraph.search.walk import NEAR_SHARE
@@ -72,7 +72,7 @@ _LAST = float(np.finfo(np.float32).tiny)
 class Similarity:
     """How similar nodes are to a question. A relation, which has no vector, is as similar as its passages."""
 
-    def __init__(self, opened: Opened, layout: Layout) -> None:
+    def __init__(self, opened: Opened, layout: TypeBounds) -> None:
         self._layout = layout
         self._texts = opened.corpus.vectors
         self._rich: Vectors = opened.part.arrays["entries.vectors"]
@@ -156,7 +156,7 @@ def best(places: Rows, nodes: Rows, scores: _Mass, limit: int) -> Rows:
 class Support:
     """The passages behind nodes, from the sources of the graph's rows and of the method's own nodes."""
 
-    def __init__(self, layout: Layout, graph: _Sources, own: _Sources) -> None:
+    def __init__(self, layout: TypeBounds, graph: _Sources, own: _Sources) -> None:
         self._layout = layout
         self._graph = graph
         self._own = own
@@ -199,7 +199,7 @@ class DualSearch:
     S, A and H follow each other in the numbering, and are searched as one.
     """
 
-    def __init__(self, opened: Opened, layout: Layout) -> None:
+    def __init__(self, opened: Opened, layout: TypeBounds) -> None:
         arrays = opened.part.arrays
         self._graph = opened.graph
         self._layout = layout
@@ -211,7 +211,7 @@ class DualSearch:
             "titles",
         )
 
-    def search(self, question: Question, options: NodeRAGOptions) -> Entries:
+    def search(self, question: SearchQuestion, options: NodeRAGOptions) -> Entries:
         """The entry points of a question, each once.
 
         All have the same restart weight (2.5), except that the candidates for a name that no entity has share
@@ -225,7 +225,7 @@ class DualSearch:
         order = np.argsort(nodes, kind="stable")
         return Entries(nodes[order], shares[order], similarities[order])
 
-    def _exact(self, question: Question) -> tuple[Rows, NDArray[np.float64]]:
+    def _exact(self, question: SearchQuestion) -> tuple[Rows, NDArray[np.float64]]:
         """Entities and titles that the question names, with weights."""
         names = question_entities(question.text) if question.entities is None else question.entities
         named, _, near, likeness = linked_once(question, self._graph.names)
@@ -238,7 +238,7 @@ class DualSearch:
         nodes, first_places = np.unique(nodes, return_index=True)
         return nodes, np.concatenate(weights)[first_places]
 
-    def _similar(self, question: Question, options: NodeRAGOptions) -> tuple[Rows, NDArray[np.float32]]:
+    def _similar(self, question: SearchQuestion, options: NodeRAGOptions) -> tuple[Rows, NDArray[np.float32]]:
         """The admitted nodes of the entry types that are most similar to the question."""
         k, types = options.similar, options.entry_types
         chunks = None if question.allowed is None else question.allowed.chunks
@@ -291,18 +291,18 @@ class HeterographSearcher:
         self._similarity = Similarity(opened, self._layout)
         self._support = Support(self._layout, opened.graph.sources, opened.sources)
 
-    def nodes(self, question: Question) -> Ranking:
+    def nodes(self, question: SearchQuestion) -> Ranking:
         """Entry points and cross nodes (`ranking`); in mode `entry` the entry points alone."""
         options: NodeRAGOptions = question.options
         if options.mode == "entry":
             return first(self._entry_points(question, options), question.k)
         return self._retrieval(question, options)
 
-    def describe(self) -> Description:
+    def describe(self) -> MethodDescription:
         """The paper's Table 4: nodes by type, edges of similarity and others."""
-        return Description(self._heterograph.counts(), self._heterograph.edge_counts())
+        return MethodDescription(self._heterograph.counts(), self._heterograph.edge_counts())
 
-    def _retrieval(self, question: Question, options: NodeRAGOptions) -> Ranking:
+    def _retrieval(self, question: SearchQuestion, options: NodeRAGOptions) -> Ranking:
         """Section 2.5: the retrievable ones of entry points and of the best cross nodes of each type."""
         entries = question.once(self, "entries", lambda: self._entries.search(question, options))
         if not len(entries.nodes):
@@ -317,7 +317,7 @@ class HeterographSearcher:
         scores = np.minimum.accumulate(candidates.scores[order])
         return self._ranking(entries, candidates.nodes[order], scores, trace)
 
-    def _candidates(self, entries: Entries, question: Question, options: NodeRAGOptions) -> _Candidates:
+    def _candidates(self, entries: Entries, question: SearchQuestion, options: NodeRAGOptions) -> _Candidates:
         """All rows that may be retrieved, before the number of results is applied."""
         nodes, mass = question.once(self, "walk", lambda: self._walk(entries, options))
         passing = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
@@ -334,7 +334,7 @@ class HeterographSearcher:
         scores = blended(gained, self._similarity.of(nodes, question.vector), kinds)
         return _Candidates(nodes, mass[places], gained, kinds, scores, self._support.rests(nodes))
 
-    def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
+    def _entry_points(self, question: SearchQuestion, options: NodeRAGOptions) -> Ranking:
         """Dual search alone: what the question names first, then what is similar to it."""
         enough = replace(options, similar=max(options.similar, question.k))
         entries = self._entries.search(question, enough)
@@ -404,7 +404,7 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     checks.of("entries.vectors", np.float32, (rich, dimension))
     checks.csr("walk", layout.size, layout.size, ascending=True)
     kinds = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
-    check_range(kinds & (SIMILAR - 1), KINDS, len(Kind))
+    check_range(kinds & (SIMILAR - 1), KINDS, len(EdgeKind))
     check_range(kinds, KINDS, 2 * SIMILAR)
     checks.of("titles.lengths", np.uint16, (layout.count("O"),))
     checks.nearest("entries", rich, dimension)
@@ -420,14 +420,14 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     checks.rows(CELLS, rich, (rich,), dtype=np.int32, start=-1)
 
 
-def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
+def _layout(checks: Checks, graph: Graph, chunks: int) -> TypeBounds:
     array = checks.of("layout", np.int64, (8,))
-    layout = Layout.of(chunks, graph)
+    layout = TypeBounds.of(chunks, graph)
     expected = layout.bounds[:5].tolist()
     if array[:5].tolist() != expected:
         raise ValueError(f"array 'layout' begins with {array[:5].tolist()}, not {expected}")
     checks.borders("layout", int(array[-1]), 7)
-    layout = Layout(np.asarray(array))
+    layout = TypeBounds(np.asarray(array))
     if layout.count("O") != layout.count("H"):
         raise ValueError(
             f"array 'layout' has {layout.count('H')} elements and {layout.count('O')} titles of them"

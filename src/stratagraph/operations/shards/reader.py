@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.methods import get_method
-from stratagraph.methods.base import Description, Origin, Question, Ranking, Searcher
+from stratagraph.methods.base import MethodDescription, Origin, Ranking, Searcher, SearchQuestion
 from stratagraph.operations.checks import blamed
 from stratagraph.operations.hits import ItemReader, RankedItems
 from stratagraph.operations.reader import Answering, Reader
@@ -68,7 +68,7 @@ class JoinedReader(Answering):
     def _walk(self) -> PassageWalk:
         return PassageWalk(self.snapshot, self._ground, self._nearest)
 
-    def _item_reader(self, question: Question) -> JoinedItems:
+    def _item_reader(self, question: SearchQuestion) -> JoinedItems:
         return JoinedItems(self, question)
 
     def _opened_searcher(self, name: str) -> Searcher:
@@ -111,7 +111,7 @@ class JoinedReader(Answering):
 class JoinedItems:
     """Reads items of a ranking over all shards; redundant places are found within a shard."""
 
-    def __init__(self, reader: JoinedReader, question: Question) -> None:
+    def __init__(self, reader: JoinedReader, question: SearchQuestion) -> None:
         self._reader = reader
         self._question = question
         self._parts: dict[int, ItemReader] = {}
@@ -153,7 +153,7 @@ class _ShardSearch:
     """
 
     part: int
-    question: Question
+    question: SearchQuestion
     strength: float
     near: bool
 
@@ -169,7 +169,7 @@ class FanOut:
         self._rows_of = {origin: snapshot.part(name).rows_of for origin, name in tables.items()}
         self._rows_of[Origin.CHUNK] = snapshot.rows_of
 
-    def nodes(self, question: Question) -> Ranking:
+    def nodes(self, question: SearchQuestion) -> Ranking:
         """The best results of the shards by comparable scores.
 
         Shards are searched from the strongest, until the rest cannot change the result: relative scores are
@@ -197,7 +197,7 @@ class FanOut:
         scores = np.concatenate([each.scores for each in rankings])
         return bool(np.partition(scores, -k)[-k] >= np.float32(search.strength))
 
-    def describe(self) -> Description:
+    def describe(self) -> MethodDescription:
         """The sums over the shards."""
         parts = [part.describe(self._method.name) for part in self._reader.parts]
         nodes: Counter[str] = Counter()
@@ -208,12 +208,12 @@ class FanOut:
             levels.update(each.details.get("levels", {}))
         details: Metadata = {"levels": dict(levels)} if levels else {}
         changed = [each.details["changed"] for each in parts if "changed" in each.details]
-        return Description(dict(nodes), {**details, "changed": sum(changed)} if changed else details)
+        return MethodDescription(dict(nodes), {**details, "changed": sum(changed)} if changed else details)
 
     def _searcher(self, part: int) -> Searcher:
         return self._reader.parts[part]._searcher(self._method.name)
 
-    def _searches(self, question: Question) -> Iterator[_ShardSearch]:
+    def _searches(self, question: SearchQuestion) -> Iterator[_ShardSearch]:
         """The shards in which the filter admits passages, those with the most similar ones first."""
         allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
         rows, similarity = self._reader._similar(question, question.k)
