@@ -1,7 +1,8 @@
 """Patches: arrays as differences from those of an earlier generation.
 
 Rows are in canonical order, so one new document shifts the numbers of all rows behind it, and nearly every
-array changes. A patch takes about a thousandth of the bytes. Its file holds a list of the arrays, and for the
+array changes. A patch takes about a thousandth of the bytes; whole arrays of four methods over 19,000
+passages take 110 MB, 75 of them without codes of vectors. Its file holds a list of the arrays, and for the
 i-th array:
 
     i          the array, if it is stored whole
