@@ -22,7 +22,7 @@ from __future__ import annotations
 from stratagraph.methods.archrag.build import build
 from stratagraph.methods.archrag.clustering import register_augmentation, register_clustering
 from stratagraph.methods.archrag.compose import compose
-from stratagraph.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
+from stratagraph.methods.archrag.config import THEMES, ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.search import HierarchySearcher, check_arrays
 from stratagraph.methods.base import Method
 
@@ -36,6 +36,7 @@ METHOD = Method(
     compose=compose,
     answer_k=30,
     passages=(0.5, 0.75),
+    themes=THEMES,
     needs_vectors=True,
 )
 

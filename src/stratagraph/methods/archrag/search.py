@@ -27,7 +27,7 @@ from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking,
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.validation import searched_levels
-from stratagraph.search.ranking import concatenate, interleaved, merged
+from stratagraph.search.ranking import concatenate, interleaved, merged, shares_of
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import Allowed
@@ -98,7 +98,8 @@ class HierarchySearcher:
             rankings[0] = merged([rankings[0], relations], len(rankings[0]) + len(relations))
         exact = options.k_per_level is not None and not question.fill
         size = sum(map(len, rankings)) if exact else question.k
-        return interleaved(rankings, [1.0] * len(rankings), size)
+        kinds = ["communities" if level else "entities" for level in levels]
+        return interleaved(rankings, shares_of(kinds, question.shares), size)
 
     def describe(self) -> MethodDescription:
         """Nodes per level."""
