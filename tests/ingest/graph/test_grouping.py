@@ -134,6 +134,13 @@ def test_one_mention_beyond_doubt_is_enough() -> None:
     assert units[0].entities == ("boil",)
 
 
+@pytest.mark.parametrize(("sure", "names"), [(2, set()), (3, {"Relief"})])
+def test_a_name_needs_as_many_chunks_as_have_it_in_lower_case(sure: int, names: set[str]) -> None:
+    named = [Extraction(entities=(EntityMention("Relief"),))] * sure
+    (entities, _, _), _ = grouped([*named, *[Extraction(terms=("relief boat",))] * 3])
+    assert {entity.name for entity in entities} - {"relief boat"} == names
+
+
 def test_a_name_may_have_200_characters_and_no_more() -> None:
     found = Extraction(
         units=(SemanticUnit("x", ("a" * LONGEST_NAME, "b" * (LONGEST_NAME + 1))),),

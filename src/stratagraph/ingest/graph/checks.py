@@ -9,10 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.checks import Checks, damage
-from stratagraph.ingest.graph import tables
 from stratagraph.ingest.graph.layout import MARKS
+from stratagraph.ingest.graph.tables import DICTIONARIES, DROPPED, PREFIX, TABLES
 from stratagraph.ingest.lexical import MARKED
 from stratagraph.kernels.checks import check_ascending, check_layout, check_range
+
+_POINTS_AT = {
+    "typed.mention": "mentions",
+    "statements.mention": "mentions",
+    "relations.source": "mentions",
+    "relations.target": "mentions",
+    "labels.relation": "relations",
+    "linked.mention": "mentions",
+}
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
@@ -37,7 +46,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         _check_words(checks, chunks)
         checks.of("entities.condensed", np.uint8, (entities,))
         checks.of("relations.condensed", np.uint8, (relations,))
-        tables.check(checks, chunks)
+        _check_tables(checks, chunks)
         checks.of(MARKS, np.uint64, (entities + relations + units, 2))
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
@@ -65,6 +74,33 @@ def _check_words(checks: Checks, chunks: int) -> None:
     rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)
     checks.rows("lexical.counts", 256, rows.shape, dtype=np.uint8, start=1)
     checks.borders("lexical.starts", len(rows), len(keys))
+
+
+def _check_tables(checks: Checks, chunks: int) -> None:
+    """Raise `ValueError` unless the tables are those of so many chunks."""
+    starts: dict[str, NDArray[Any]] = {}
+    for table, kinds in TABLES.items():
+        columns = [checks.of(f"{PREFIX}{table}.{name}", kind, (None,)) for name, kind in kinds.items()]
+        for name, column in zip(kinds, columns, strict=True):
+            checks.of(f"{PREFIX}{table}.{name}", column.dtype, columns[0].shape)
+        starts[table] = checks.borders(f"{PREFIX}{table}.starts", len(columns[0]), chunks)
+    for pointer, table in _POINTS_AT.items():
+        pointing = checks.any(f"{PREFIX}{pointer}")
+        count = np.repeat(np.diff(starts[table]), np.diff(starts[pointer.partition(".")[0]]))
+        if len(pointing) and ((pointing < 0) | (pointing >= count)).any():
+            raise ValueError(f"array '{PREFIX}{pointer}' points behind the {table} of a chunk")
+    names = checks.rows(f"{PREFIX}units.names", 2**31, (None,), dtype=np.int32)
+    if int(names.sum(dtype=np.int64)) != int(starts["linked"][-1]):
+        raise ValueError(f"array '{PREFIX}units.names' does not divide the names of the units")
+    checks.rows(f"{PREFIX}dropped", 2**31, (chunks, len(DROPPED)), dtype=np.int32)
+    checks.numbers(f"{PREFIX}relations.strength", np.float64, (None,))
+    for table, kinds in DICTIONARIES.items():
+        keys = checks.of(f"{PREFIX}{table}.key", np.uint64, (None,))
+        check_ascending(keys, f"{PREFIX}{table}.key", strictly=True)
+        for name, kind in kinds.items():
+            checks.of(f"{PREFIX}{table}.{name}", kind, keys.shape)
+    content = checks.of(f"{PREFIX}strings.bytes", np.uint8, (None,))
+    checks.borders(f"{PREFIX}strings.starts", len(content), len(checks.any(f"{PREFIX}strings.key")))
 
 
 def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:

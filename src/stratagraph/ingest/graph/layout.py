@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import Keys
 from stratagraph.ingest.extraction.stored import BATCH, extraction_of
-from stratagraph.ingest.graph.grouping import Grouping, Lists
+from stratagraph.ingest.graph.grouping import Grouping
+from stratagraph.ingest.graph.lists import Lists
 from stratagraph.ingest.marks import Marks, combined, find_marks, list_sums
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.kernels.ranges import borders, distinct, find, order

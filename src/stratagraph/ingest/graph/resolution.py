@@ -20,8 +20,9 @@ from stratagraph.ingest.graph.entity_resolution import (
     default_rule,
     resolve,
 )
-from stratagraph.ingest.graph.grouping import Grouping, Lists
+from stratagraph.ingest.graph.grouping import Grouping
 from stratagraph.ingest.graph.layout import MOST_UNITS, Entity, Unit, entity_records, read_texts
+from stratagraph.ingest.graph.lists import Lists
 from stratagraph.ingest.graph.same_things import Identities, collected_as
 from stratagraph.ingest.graph.tables import Arrays, Flat, joined
 from stratagraph.kernels.ranges import order

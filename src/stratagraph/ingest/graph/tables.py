@@ -37,11 +37,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratagraph.ingest.carryover import Kept
-from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.extraction.candidates import is_thing, parts_of, short_of
 from stratagraph.ingest.extraction.stored import BATCH, extraction_of
 from stratagraph.ingest.names.spelling import LONGEST_NAME, canonical_name
-from stratagraph.kernels.checks import check_ascending
 from stratagraph.kernels.ranges import KeyTable, among, borders, distinct, firsts
 from stratagraph.types.built import Holds
 from stratagraph.types.protocols import Rows, Stored
@@ -108,14 +106,6 @@ DROPPED = (
 FIRST, CERTAIN = 1, 2  # roles of mentions
 THING, TWO_WORDS = 1, 2
 """The form of a term: whether its words may name a thing, and whether there are two. The numbers add up."""
-_POINTS_AT = {
-    "typed.mention": "mentions",
-    "statements.mention": "mentions",
-    "relations.source": "mentions",
-    "relations.target": "mentions",
-    "labels.relation": "relations",
-    "linked.mention": "mentions",
-}
 _CODES = {"u8": "Q", "i4": "i", "f8": "d", "u1": "B", "b1": "B"}
 """Type codes of `array`, which holds a number in an eighth of a list's bytes."""
 _LONGEST = 255  # characters that are counted
@@ -401,33 +391,6 @@ class _Picked:
             pieces = [(other if side else one)[first:end] for side, first, end in runs]
             arrays[f"{PREFIX}{name}"] = np.concatenate([other[:0], *pieces])
         return arrays
-
-
-def check(checks: Checks, chunks: int) -> None:
-    """Raise `ValueError` unless the tables are those of so many chunks."""
-    starts: dict[str, NDArray[Any]] = {}
-    for table, kinds in TABLES.items():
-        columns = [checks.of(f"{PREFIX}{table}.{name}", kind, (None,)) for name, kind in kinds.items()]
-        for name, column in zip(kinds, columns, strict=True):
-            checks.of(f"{PREFIX}{table}.{name}", column.dtype, columns[0].shape)
-        starts[table] = checks.borders(f"{PREFIX}{table}.starts", len(columns[0]), chunks)
-    for pointer, table in _POINTS_AT.items():
-        pointing = checks.any(f"{PREFIX}{pointer}")
-        count = np.repeat(np.diff(starts[table]), np.diff(starts[pointer.partition(".")[0]]))
-        if len(pointing) and ((pointing < 0) | (pointing >= count)).any():
-            raise ValueError(f"array '{PREFIX}{pointer}' points behind the {table} of a chunk")
-    names = checks.rows(f"{PREFIX}units.names", 2**31, (None,), dtype=np.int32)
-    if int(names.sum(dtype=np.int64)) != int(starts["linked"][-1]):
-        raise ValueError(f"array '{PREFIX}units.names' does not divide the names of the units")
-    checks.rows(f"{PREFIX}dropped", 2**31, (chunks, len(DROPPED)), dtype=np.int32)
-    checks.numbers(f"{PREFIX}relations.strength", np.float64, (None,))
-    for table, kinds in DICTIONARIES.items():
-        keys = checks.of(f"{PREFIX}{table}.key", np.uint64, (None,))
-        check_ascending(keys, f"{PREFIX}{table}.key", strictly=True)
-        for name, kind in kinds.items():
-            checks.of(f"{PREFIX}{table}.{name}", kind, keys.shape)
-    content = checks.of(f"{PREFIX}strings.bytes", np.uint8, (None,))
-    checks.borders(f"{PREFIX}strings.starts", len(content), len(checks.any(f"{PREFIX}strings.key")))
 
 
 class Strings:
