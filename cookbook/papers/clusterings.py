@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
 
 from stratagraph import register_augmentation, register_clustering
 from stratagraph.kernels.edges import Edges, number, parts
@@ -91,19 +90,21 @@ def _standardised(values: np.ndarray, owner: np.ndarray, degrees: np.ndarray) ->
     return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-6)
 
 
-def divide(matrix: csr_array, into: Callable[[np.ndarray, int], np.ndarray], bound: int) -> np.ndarray:
-    """Labels of connected communities that are divided again and again until each has at most `bound` nodes.
+def divide(edges: Edges, into: Callable[[np.ndarray, int], np.ndarray], bound: int) -> np.ndarray:
+    """Labels of a graph's connected parts, divided again and again until each has at most `bound` nodes.
 
-    `into(members, count)` gives a label to each member of a connected community.
+    `into(members, count)` gives a label to each member; a part that it does not divide stays as it is.
     """
-    labels, waiting, communities = np.empty(matrix.shape[0], np.int64), [np.arange(matrix.shape[0])], 0
+    components = parts(edges)
+    labels, communities = np.empty(edges.nodes, np.int64), 0
+    waiting = [np.flatnonzero(components == label) for label in range(components.max(initial=-1) + 1)]
     while waiting:
         members = waiting.pop()
-        _, own = connected_components(matrix[members][:, members], directed=False)
-        if not own.any() and len(members) > bound:
+        own = np.zeros(len(members), np.int64)
+        if len(members) > bound:
             own = into(members, min(BRANCHES, -(-3 * len(members) // (2 * bound)), len(members) - 1))
         if len(np.unique(own)) > 1:
-            waiting.extend(members[own == label] for label in np.unique(own)[::-1])
+            waiting.extend(members[own == label] for label in np.unique(own))
         else:
             labels[members] = communities
             communities += 1
@@ -114,7 +115,8 @@ def spectral(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: 
     """Normalised spectral clustering (von Luxburg 2007), by scikit-learn, until communities are small."""
     from sklearn.cluster import SpectralClustering
 
-    matrix = Edges.of(ends, weights, len(vectors)).matrix()
+    edges = Edges.of(ends, weights, len(vectors))
+    matrix = edges.matrix()
 
     def into(members: np.ndarray, count: int) -> np.ndarray:
         part = matrix[members][:, members]
@@ -130,7 +132,7 @@ def spectral(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: 
             warnings.simplefilter("ignore", UserWarning)  # weak links count as none
             return model.fit_predict(part)
 
-    return divide(matrix, into, bound)
+    return divide(edges, into, bound)
 
 
 def scan(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: int) -> np.ndarray:
@@ -190,7 +192,7 @@ def node2vec(vectors: np.ndarray, ends: np.ndarray, weights: np.ndarray, bound: 
             warnings.simplefilter("ignore", ConvergenceWarning)  # equal points
             return KMeans(count, n_init=1, random_state=0).fit_predict(points[members])
 
-    return divide(edges.matrix(), into, bound)
+    return divide(edges, into, bound)
 
 
 def embedded(edges: Edges) -> np.ndarray:

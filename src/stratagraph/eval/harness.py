@@ -19,7 +19,7 @@ from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.judging import judged
 from stratagraph.eval.metrics import paired_difference
-from stratagraph.eval.names import DEFAULT_VIEW, EVAL_VIEWS, KNOWN, PLAIN, RowName, check_rows
+from stratagraph.eval.names import EVAL_VIEWS, KNOWN, PLAIN, RowName, check_rows
 from stratagraph.eval.rankers import Indexes, IndexRanker, Ranker, Workbench
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Row
@@ -44,7 +44,7 @@ def evaluate(
     *,
     k: Sequence[int] = (2, 5, 10),
     budgets: Sequence[int] = (1000, 2000, 5000),
-    view: str = DEFAULT_VIEW,
+    view: str = "default",
     reference: str = "dense",
     llm: Any = None,
     embedder: Any = None,

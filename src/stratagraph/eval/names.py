@@ -19,8 +19,7 @@ PLAIN = ("dense", "bm25", "hybrid")
 KNOWN = (*WAYS, *PLAIN)
 OWN_PROMPT = "own_prompt"
 """Option of a row that answers by the method's own prompts instead of the prompt for all."""
-DEFAULT_VIEW = "default"
-EVAL_VIEWS = (DEFAULT_VIEW, "chunks", "nodes")
+EVAL_VIEWS = ("default", "chunks", "nodes")
 """What rows of a method return: what it returns by default, the walk's passages, or its own ranking
 (`fill=False`). The walk and plain rankings have passages alone."""
 BUILD = "build."

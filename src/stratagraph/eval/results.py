@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stratagraph.eval.metrics import Difference, mean
+from stratagraph.eval.metrics import Difference
 from stratagraph.eval.rankers import Indexing
 from stratagraph.eval.scoring import Scores
 from stratagraph.types.records import Failure, Usage
@@ -63,8 +63,3 @@ class Row:
     def latency(self, percentile: float) -> float | None:
         """A percentile of `latency_ms`, such as 50 or 95."""
         return float(np.percentile(self.latency_ms, percentile)) if self.latency_ms else None
-
-    @property
-    def cpu(self) -> float | None:
-        """Mean of `cpu_ms`."""
-        return mean(self.cpu_ms)
