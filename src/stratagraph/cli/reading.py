@@ -167,6 +167,7 @@ def query(
     options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose}
     options |= {"min_score": min_score, "as_of": as_of, "recency": recency}
     options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
+    view = "chunks" if passages and method is None else view
     options |= {} if view is None else {"view": view}
     options |= {"fill": False} if no_fill else {}
     if guided_as is not None and guided is False:
@@ -179,8 +180,7 @@ def query(
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
             output.show(cost.to_dict(), str(cost).splitlines)
         elif passages:
-            walked = {"view": "chunks"} if method is None else {}
-            retrieval = opened.retrieve(question, k or PASSAGES, **options, **walked)
+            retrieval = opened.retrieve(question, k or PASSAGES, **options)
             output.show(retrieval, lambda: passage_lines(retrieval, passage_tokens))
         elif answer:
             answered = opened.answer(question, k, length=length, **options)
