@@ -35,7 +35,6 @@ METHOD = Method(
     open=HierarchySearcher,
     compose=compose,
     answer_k=30,
-    passages=(0.5, 0.75),
     themes=THEMES,
     needs_vectors=True,
 )
