@@ -133,8 +133,8 @@ class Method(Way):
     What the results consist of, whatever the scores: `passages` is the share of the walk's passages, where a
     model wrote the nodes and where none did (`cookbook/benchmarks/nuggets.py` and `default_view.py`). `kinds`
     are the shares of the method's own kinds of nodes among these, in proportion; a kind that is not named
-    comes after all others, unless none is. `themes` are the same where a question asks for a theme and a
-    model wrote the nodes; one passage leads, and they fill the rest.
+    comes after all others, unless none is. `themes` are the same in the default view where a question asks
+    for a theme and a model wrote the nodes; one passage leads, and they fill the rest.
     """
 
     config_type: type[Any]

@@ -257,9 +257,9 @@ class Answering(ABC):
         return 0.0 if self._fills(question) else written if self._written(question.method) else extractive
 
     def _fills(self, question: SearchQuestion) -> bool:
-        """Whether what a model wrote fills the results, because the question asks for a theme."""
+        """Whether what a model wrote fills the default view, because the question asks for a theme."""
         is_theme = question.theme is not None and bool(get_method(question.method).themes)
-        return is_theme and self._written(question.method)
+        return question.mixed and is_theme and self._written(question.method)
 
     @abstractmethod
     def _written(self, method: str) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from stratagraph.methods.base import Method
 from stratagraph.methods.hirag.build import build
-from stratagraph.methods.hirag.config import KINDS, HiRAGConfig, HiRAGOptions
+from stratagraph.methods.hirag.config import KINDS, THEMES, HiRAGConfig, HiRAGOptions
 from stratagraph.methods.hirag.search import BridgeSearcher, check_arrays, compose
 
 METHOD = Method(
@@ -32,6 +32,7 @@ METHOD = Method(
     compose=compose,
     answer_k=40,
     kinds=KINDS,
+    themes=THEMES,
     needs_vectors=True,
 )
 

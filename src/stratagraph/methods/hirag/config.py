@@ -22,6 +22,7 @@ MODES: dict[str, tuple[Part, ...]] = {
     "no_bridge": ("local", "global"),
 }
 KINDS: Mapping[str, float] = {"local": 0.4, "bridge": 0.4, "global": 0.2}
+THEMES: Mapping[str, float] = {"global": 1.0}
 META_TYPES = ("organization", "person", "location", "event", "product", "technology", "work", "concept")
 
 
@@ -125,7 +126,8 @@ class HiRAGOptions(SearchOptions):
         Number of entities of each community that the bridge connects (the paper's m).
     quotas
         Shares of the local, bridge and global part in the `k` results, however many `entities` the search
-        starts from; None takes those of `KINDS`. Unused shares go to the other parts.
+        starts from; None takes those of `KINDS`, and of `THEMES`
+        for a theme where a model wrote the reports. Unused shares go to the other parts.
     whole
         Show the full text of communities and entities that no model wrote. By default they show the
         statements that are most similar to the question and not in a better hit (`search.excerpts`).
