@@ -1,67 +1,114 @@
 """Which of two dated hits is newer: statements that say the same with another value.
 
-Two statements are versions of one if they differ in one place, and hold there two names or two numbers that
-something can have only one of at a time: what follows `is`, `costs`, `led by`, `based in`. What stands before
-must name what it is about. Rules prefer silence: a wrong mark would make a true passage look outdated.
-English only, for other languages have other words of this kind.
+Two statements are versions of one if they name the same things and share most of their other words, in
+whatever order, and differ in one value: a number, or a name in a place that has one holder at a time, as
+beside `director` or behind `based in`. A number that tells things apart, as in `Room 4`, is no value. Rules
+prefer silence: a wrong mark would make a true passage look outdated. English only, for other languages have
+other words of this kind.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from stratagraph.text.statements import statements, title_line
+from stratagraph.text.stopwords import GRAMMAR
 from stratagraph.types.dates import day_of
 from stratagraph.types.results import Hit
 
+_SMALL = GRAMMAR["english"]
 _MOST = 40  # statements of a hit that are compared
 _LONGEST = 40  # words of such a statement
-_LONGEST_VALUE = 8  # words
-_MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?"
-_DATE = rf"(?:{_MONTH}\s+)?(?:\d{{1,2}},?\s+)?(?:{_MONTH}\s+)?(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?"
+_SHARED = 0.5  # of the words of the shorter statement, besides values
+_ALIKE = 0.6  # of the words in one order: then nothing but the value may take the place of something else
+_STEM = 4  # letters by which words are one: head and headed, direct and director
+_MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+_TIME = (
+    rf"(?:(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?|(?:{_MONTH}|spring|summer|autumn|winter|year|month|week)"
+    r"(?:\s+(?:19|20)\d\d)?)"
+)
+_DAY = re.compile(rf"(\d\d?)\s+({_MONTH})\b(?:\s+((?:19|20)\d\d))?", re.IGNORECASE)
 _WHEN = re.compile(  # what tells only since when a statement holds
-    rf"\b(?:(?:as of|as at|since|from|effective|starting|beginning|until)\s+{_DATE}|"
-    r"currently|now|today|presently|at present|still|newly)\b\s*,?",
+    rf"\b(?:(?:as of|as at|since|from|effective(?: from)?|starting|beginning)\s+(?:last\s+)?{_TIME}|"
+    rf"last\s+{_TIME}|currently|now|today|presently|at present|still|newly|recently)\b\s*,?",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[^\W_]+(?:[.,:/'\u2019-][^\W_]+)*|:")
-_VALUE = re.compile(r"\d|[^\W\d_a-z]")  # a number, or a name
-_SMALL, _ONE_OF_MANY, _FLOWS = (
+_TOKEN = re.compile(r"[\u20ac$\u00a3]?[^\W_]+(?:[.,:/][^\W_]+)*%?|:")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_NUMBER = re.compile(r"[\u20ac$\u00a3]?\d")
+_CHANGES, _LABELS, _EVENTS, _ENDS, _HOLDERS, _ONE_OF_MANY = (
     frozenset(words.split())
     for words in (
-        "the a an of in at on to by for and is was are were be been has have had its their",
-        "a an another one some also including include includes every each",
-        "sold scored won received delivered produced shipped published made took ran wrote",
+        "moved move raised raise lowered lower increased extended reduced grown grew risen rose fallen fell "
+        "cut additions following review change changed new taken over transferred instead latest reform",
+        "room gate platform line bus tram train route version chapter level class form invoice contract "
+        "number no flight unit article section act grade phase part volume season stage group team track "
+        "step order lot page question item model series round hall wing floor building district highway road",
+        "sold scored won received delivered produced shipped recruited visited attended hired attracted",
+        "until end ends expire expires due deadline opens scheduled planned closes by",
+        "head chie dire pres mayo chai mana coac capt edit prin mini ceo chan lead led publ owne loca base "
+        "hous venu cont hold live resi cura dean gove trea secr rect comm run runs char spon host sole capi "
+        "addr held stan kept",
+        "a an another one some several also among includes include including deputy",
     )
 )
-_BEFORE_NAME = re.compile(
-    r"(?:\b(?:is|was|are|were|be|became|becomes|remains|named|called|"
-    r"(?:led|headed|run|owned|chaired|managed|directed|edited|governed|supplied|hosted|maintained) by|"
-    r"(?:based|located|headquartered|held|stored|kept|housed|lives?|resides?|sits|takes place) (?:in|at|on)|"
-    r"(?:reports|belongs|assigned|moved|moves|relocated|addressed) to)(?: the)?|:)$"
-)
-_AFTER_NAME = re.compile(
-    r"^(?:is|was|became|serves as|remains|acts as) (?:the|\w+['\u2019]s) |"
-    r"^(?:leads|heads|runs|chairs|owns|manages|directs|edits|governs) "
-)
+"""Verbs of change, which say nothing of what changed; what a number tells apart; events, which leave no
+state; what makes a year a value; beginnings of words that name a place with one holder; what says that there
+are others."""
+_COUNTED = "two three four five six seven eight nine ten eleven twelve"
+_COUNTS = {word: str(count) for count, word in enumerate(_COUNTED.split(), 2)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """A statement of a dated hit: its words as written, and in lower case without a plural's ending."""
+class Said:
+    """What a statement says: its names, its numbers, and the beginnings of its other words."""
 
-    at: int
-    title: str
     words: tuple[str, ...]
-    keys: tuple[str, ...]
+    names: frozenset[str]
+    numbers: frozenset[str]
+    rest: frozenset[str]
 
     @property
-    def named(self) -> frozenset[str]:
-        return frozenset(key for word, key in zip(self.words, self.keys, strict=True) if _VALUE.match(word))
+    def first(self) -> str:
+        """The first word, whose capital does not tell whether it is a name."""
+        return self.words[0].lower() if self.words else ""
+
+    def knowing(self, other: Said) -> Said:
+        """The same with the first word as a name, if another statement tells that it is one."""
+        both = self.first == other.first and not self.first.endswith("s") and self.words[1:2] != (":",)
+        if self.first not in other.names and (not both or self.first in _SMALL):
+            return self
+        rest = self.rest - {self.first[:_STEM]}
+        return replace(self, names=self.names | {self.first}, rest=rest)
+
+    @classmethod
+    def of(cls, text: str, title: str = "") -> Said:
+        """Read a statement, without what tells only since when it holds; the title names what it is about."""
+        words = tuple(_TOKEN.findall(_DAY.sub(r"\1/\2/\3", _WHEN.sub(" ", text))))
+        names, numbers, rest = {word.lower() for word in _TOKEN.findall(title)}, set[str](), set[str]()
+        for at, word in enumerate(words):
+            low = word.lower()
+            if _NUMBER.match(word) or low in _COUNTS:
+                label = at and (words[at - 1].lower() in _LABELS or (words[at - 1][0].isupper() and at > 1))
+                (names if label else numbers).add(_COUNTS.get(low, low))
+            elif low in _SMALL or low in _CHANGES or word == ":":
+                continue
+            elif at and word.isupper() and _NUMBER.match(words[at - 1]):
+                rest.add(low)  # a unit
+            elif word[0].isupper() and (at or (words[1:2] and words[1][0].isupper())):
+                names.add(low)
+            else:
+                rest.add(low[:_STEM])
+        return cls(words, frozenset(names), frozenset(numbers), frozenset(rest))
+
+    def is_one_of_many(self, places: Sequence[int]) -> bool:
+        """Whether words around the names at some places say that there may be others."""
+        around = self.words[max(0, places[0] - 4) : places[0]] + self.words[places[-1] + 1 : places[-1] + 4]
+        return bool(_ONE_OF_MANY & {word.lower() for word in around})
 
 
 def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -70,75 +117,75 @@ def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     if len({*days.values()}) < 2:
         return tuple(hits)
     before: dict[int, tuple[int, str]] = {}
-    about: defaultdict[str, list[_Said]] = defaultdict(list)
+    about: defaultdict[str, list[tuple[int, Said]]] = defaultdict(list)
     for at in sorted(days, key=days.__getitem__):
-        for said in _said(at, hits[at].text):
-            others = {id(other): other for key in said.named for other in about[key]}
-            for other in others.values():
-                of_one = said.title == other.title != ""
-                if days[other.at] < days[at] and (value := changed(other.words, said.words, of_one)):
-                    before[at] = other.at, value
-            for key in said.named:
-                about[key].append(said)
+        for said in _said(hits[at].text):
+            keys = {*said.names, said.first}
+            others = {id(other): (older, other) for key in keys for older, other in about[key]}
+            for older, other in others.values():
+                if days[older] < days[at] and (value := changed(other, said)):
+                    before[at] = older, value
+            for key in keys:
+                about[key].append((at, said))
     return tuple(
         replace(hit, before=f"{before[at][1]}, {hits[before[at][0]].date}") if at in before else hit
         for at, hit in enumerate(hits)
     )
 
 
-def _said(at: int, text: str) -> Iterator[_Said]:
+def _said(text: str) -> Iterator[Said]:
     title, begin = title_line(text)
-    title = re.sub(r"[\d\W_]+", " ", title).casefold().strip()
+    title = re.sub(r"[\d\W_]+", " ", title)
     for statement in statements(text, begin)[:_MOST]:
-        words = words_of(text[statement.start : statement.end])
-        if 3 <= len(words) <= _LONGEST:
-            yield _Said(at, title, words, tuple(map(_key, words)))
+        said = Said.of(text[statement.start : statement.end], title)
+        if 3 <= len(said.words) <= _LONGEST:
+            yield said
 
 
-def words_of(statement: str) -> tuple[str, ...]:
-    """The words of a statement, without what only tells since when it holds."""
-    return tuple(_TOKEN.findall(_WHEN.sub(" ", statement)))
-
-
-def _key(word: str) -> str:
-    low = word.lower()
-    return low[:-1] if len(low) > 3 and low.endswith("s") and not low.endswith("ss") else low
-
-
-def changed(old: Sequence[str], new: Sequence[str], of_one: bool = False) -> str:
-    """The older value of two statements that differ in a value alone; empty if they do not.
-
-    `of_one`: they stand under the same title, so that the name of a field tells what they are about.
-    """
-    blocks = SequenceMatcher(None, [*map(_key, old)], [*map(_key, new)], autojunk=False).get_opcodes()
-    places = [
-        (old[a:b], new[c:d], a, b)
-        for kind, a, b, c, d in blocks
-        if kind != "equal" and not {*map(str.lower, (*old[a:b], *new[c:d]))} <= _SMALL
-    ]
-    if len(places) != 1:
+def changed(old: Said, new: Said) -> str:
+    """The older value of two statements that differ in a value alone; empty if they do not."""
+    old, new = old.knowing(new), new.knowing(old)
+    shared, common = old.rest & new.rest, old.names & new.names
+    if not common or len(shared) < max(1, _SHARED * min(len(old.rest), len(new.rest))):
         return ""
-    value, other, start, end = places[0]
-    left, right = old[:start], old[end:]
-    common = [word for word in (*left, *right) if word.lower() not in _SMALL and word != ":"]
-    field = old[1:2] == (":",) and not of_one  # whose name alone does not tell what it is of
-    named = [word for word in (left[1:] if field else (*left, *right)) if _VALUE.match(word)]
-    named = [word for word in named if word in common]
-    if not (value and other and len(common) >= 2 and named and len(other) <= _LONGEST_VALUE):
+    numbers = old.numbers - new.numbers, new.numbers - old.numbers
+    names = old.names - new.names, new.names - old.names
+    alike = _alike(old, new, {*numbers[0], *numbers[1], *names[0], *names[1]})
+    if alike is False or (alike is None and len(common) + len(shared) < 3):
         return ""
-    return " ".join(value) if _one_value(value, other, left, right) else ""
+    if any(numbers):
+        one = all(len(own) == 1 for own in numbers) and not any(names)
+        return _as_written(old, numbers[0]) if one and _lasts(old, *numbers[0]) else ""
+    holders = shared if alike else old.rest | new.rest
+    if not all(names) or not holders & _HOLDERS:
+        return ""
+    for said, own in ((old, names[0]), (new, names[1])):
+        places = [at for at, word in enumerate(said.words) if word.lower() in own]
+        if not places or places[-1] - places[0] > len(places) or said.is_one_of_many(places):
+            return ""
+    return _as_written(old, names[0])
 
 
-def _one_value(value: Sequence[str], other: Sequence[str], left: Sequence[str], right: Sequence[str]) -> bool:
-    """Whether two values exclude each other where they stand."""
-    numbers = [bool(re.match(r"\d", words[0])) for words in (value, other)]
-    names = [bool(_VALUE.match(words[0])) for words in (value, other)]
-    plain = [{word.lower() for word in words if not _VALUE.match(word)} - _SMALL for words in (value, other)]
-    if not all(names) or numbers[0] != numbers[1] or plain[0] - plain[1]:
+def _lasts(said: Said, value: str) -> bool:
+    """Whether a number is of something that lasts, and not of one event among many."""
+    words = {word.lower() for word in said.words}
+    if words & _EVENTS or (":" in value and said.first in _ONE_OF_MANY):
         return False
-    before = " ".join(left).lower()
-    if numbers[0]:
-        return bool(left) and not _FLOWS & {*before.split()[-3:]} and left[-1].lower() != "no"
-    if not left or (len(left) == 1 and left[0].lower() == "the"):
-        return bool(_AFTER_NAME.match(" ".join(right).lower() + " "))
-    return bool(_BEFORE_NAME.search(before)) and not _ONE_OF_MANY & {*before.split()[-4:]}
+    return not _YEAR.fullmatch(value) or bool(words & _ENDS)
+
+
+def _alike(old: Said, new: Said, values: Set[str]) -> bool | None:
+    """Whether two statements have the same words but for values; None if they are worded otherwise."""
+    words = [[word.lower() for word in said.words] for said in (old, new)]
+    matcher = SequenceMatcher(None, words[0], words[1], autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return None
+    for kind, a, b, c, d in matcher.get_opcodes():
+        sides = [{*words[0][a:b]} - _SMALL - _CHANGES - values, {*words[1][c:d]} - _SMALL - _CHANGES - values]
+        if kind == "replace" and all(sides):
+            return False
+    return True
+
+
+def _as_written(said: Said, keys: frozenset[str]) -> str:
+    return " ".join(word for word in said.words if _COUNTS.get(word.lower(), word.lower()) in keys)
