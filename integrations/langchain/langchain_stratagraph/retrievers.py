@@ -372,7 +372,7 @@ class DualSearchRetriever(MethodRetriever):
     similar: int = 10
     restart: float = 0.5
     steps: int | None = 2
-    limits: Mapping[str, int] = {"T": 10, "S": 20, "A": 10, "H": 10, "R": 20}
+    limits: Mapping[str, int] = {}
     types: tuple[str, ...] | None = None
     semantic_edges: bool = True
 
@@ -391,7 +391,7 @@ class BridgeRetriever(MethodRetriever):
     entities: int = 20
     communities: int = 10
     key_entities: int = 10
-    quotas: tuple[float, float, float] = (0.4, 0.4, 0.2)
+    quotas: tuple[float, float, float] | None = None
     whole: bool = False
 
 

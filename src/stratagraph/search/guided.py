@@ -140,8 +140,10 @@ async def guided(
     hits, guidance
         Of a choice the chosen hits, the most necessary first, then what was found for the last query, then
         the others. Of an overview the hits of the question and of all queries in turn. If nothing was chosen,
-        `first`.
+        `first`. Without hits the model is not asked.
     """
+    if not first:
+        return first, Guidance("none", failed="nothing was found")
     guide = _Guide(question, gate, mode)
     answer = await guide.ask([hit for hit, _ in first], last=steps == 1)
     if answer is None:
