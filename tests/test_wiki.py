@@ -159,6 +159,9 @@ def test_links_in_the_folder_are_not_followed(index: sg.Index, tmp_path: Path) -
 
 def test_a_filter_holds_on_every_page(index: sg.Index, tmp_path: Path) -> None:
     folder = index.export(tmp_path / "wiki", "markdown", where={"title": {"$ne": "The Ferry"}})
+    [ferry] = (name for name, about in index.documents().items() if about["title"] == "The Ferry")
+    by_id = index.export(tmp_path / "by id", "markdown", where={"$document": {"$ne": ferry}})
+    assert pages(by_id) == pages(folder)
     assert "ferry" not in "".join(pages(folder).values()).lower()
     assert "things/Ostra.md" in pages(folder)
     assert "things/Ada-Lund.md" not in pages(folder)  # of one admitted document

@@ -19,7 +19,7 @@ from llama_index.core.retrievers import AutoMergingRetriever, VectorIndexAutoRet
 from llama_index.core.schema import Document, IndexNode, NodeRelationship, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, MetadataInfo, VectorStoreInfo
-from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+from llama_index.core.vector_stores.types import FilterOperator, VectorStoreQuery, VectorStoreQueryMode
 
 from llama_index_stratagraph import StrataVectorStore, WalkIndex
 from stratagraph import HashingEmbedder
@@ -43,8 +43,8 @@ def over(store: StrataVectorStore, documents: list[Document] | None = None) -> V
     return index
 
 
-def only(key: str, value: Any) -> MetadataFilters:
-    return MetadataFilters(filters=[MetadataFilter(key=key, value=value)])
+def only(key: str, value: Any, operator: str = "==") -> MetadataFilters:
+    return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=FilterOperator(operator))])
 
 
 @pytest.mark.parametrize("twin", [False, True])
@@ -72,6 +72,59 @@ def test_changes_and_filters(store: StrataVectorStore) -> None:
     assert len(store.get_nodes()) == 24 - 1 - 4
     store.clear()
     assert store.get_nodes() == index.as_retriever().retrieve(QUESTION) == []
+
+
+def test_a_query_narrows_its_filters(store: StrataVectorStore) -> None:
+    index = over(store)
+
+    def found(where: Any, **narrow: Any) -> set[str | None]:
+        chosen = index.as_retriever(similarity_top_k=30, vector_store_kwargs={"where": where}, **narrow)
+        return {each.node.ref_doc_id for each in chosen.retrieve(QUESTION)}
+
+    foundry = {f"foundry-{n}" for n in range(6)}
+    assert found({"topic": "orchard"}, filters=only("topic", "foundry")) == set()
+    assert found({}, filters=only("topic", "foundry")) == foundry
+    assert found({"year": 1901}, filters=only("topic", "foundry")) == {"foundry-1"}
+    assert found({"topic": "foundry"}, doc_ids=["foundry-2", "orchard-1"]) == {"foundry-2"}
+
+
+@pytest.mark.parametrize("key", ["$document", "$passage"])
+def test_filters_by_ids_hold_in_searches_and_changes(store: StrataVectorStore, key: str) -> None:
+    store.add([TextNode(text=f"The comet of {name}.", id_=name) for name in "abc"])
+    index = over(store, [])
+
+    def admitted(filters: MetadataFilters) -> str:
+        found = index.as_retriever(similarity_top_k=9, filters=filters).retrieve("comet")
+        assert {each.node_id for each in found} == {each.node_id for each in store.get_nodes(filters=filters)}
+        return "".join(sorted(each.node_id for each in found))
+
+    assert admitted(only(key, "a")) == "a"
+    assert admitted(only(key, "a", "!=")) == "bc"
+    assert admitted(only(key, ["a", "b"], "in")) == "ab"
+    assert admitted(only(key, "a", "nin")) == admitted(only(key, ["a"], "nin")) == "bc"
+    assert admitted(only(key, "a", "contains")) == "a"
+    for operator in ("==", "contains"):
+        tests = MetadataFilters(filters=only(key, "a", operator).filters, condition="not")
+        assert admitted(tests) == "bc"
+    store.delete_nodes(filters=only(key, "a", "!="))
+    assert [each.node_id for each in store.get_nodes()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("template", "prefix"),
+    [
+        ("{content}\n---\n{metadata_str}", "---\nt: The Ferry of Ostra\n\n"),
+        ("{metadata_str}\n\n{content}", "t: The Ferry of Ostra\n\n"),
+        ("On {metadata_str}:\n{content}\n(end)", "On t: The Ferry of Ostra:\n\n(end)\n\n"),
+    ],
+)
+def test_what_a_template_adds_to_a_text_is_its_prefix(
+    store: StrataVectorStore, template: str, prefix: str
+) -> None:
+    about = {"t": "The Ferry of Ostra"}
+    store.add([TextNode(text="Ferry", id_="ferry", metadata=about, text_template=template)])
+    [chunk] = store.client.find_chunks("ferry")
+    assert (chunk.text, chunk.prefix) == ("Ferry", prefix)
 
 
 def test_nodes_come_back_as_they_were_given(store: StrataVectorStore) -> None:
@@ -149,7 +202,13 @@ def test_modes_of_a_query(store: StrataVectorStore) -> None:
         found = store.query(VectorStoreQuery(query_str="comet", similarity_top_k=1, mode=mode))
         assert found.ids == ["observatory-1"]
     vector = HashingEmbedder().embed_query("The observatory kept its comet.").tolist()
-    assert store.query(VectorStoreQuery(query_embedding=vector)).ids == ["observatory-1"]
+    by_vector = VectorStoreQuery(query_embedding=vector, similarity_top_k=9)
+    assert (store.query(by_vector).ids or [])[0] == "observatory-1"
+    some = store.query(by_vector, where={"$document": ["foundry-1", "orchard-1"]}).ids
+    assert {*(some or ())} == {"foundry-1", "orchard-1"}
+    for unknown in ({"as_of": "2022"}, {"bogus": 1}):
+        with pytest.raises(TypeError, match=f"no argument '{next(iter(unknown))}'"):
+            store.query(by_vector, **unknown)
     among = VectorStoreQuery(query_str="comet", similarity_top_k=9, doc_ids=["foundry-1", "orchard-1"])
     assert {*(store.query(among).ids or ())} == {"foundry-1", "orchard-1"}
     assert store.query(VectorStoreQuery(query_str="comet", similarity_top_k=9), min_score=0.99).ids == []

@@ -121,9 +121,17 @@ def test_ids_of_documents_and_passages_are_keys() -> None:
         assert admitted({"$and": [{"$document": ["a", "b"]}, lambda metadata: metadata.get("n") == 0]}) == [
             "a0"
         ]
+        assert admitted(lambda metadata: metadata["$document"] != "a") == ["b"]
+        assert admitted({"$not": lambda metadata: "a1" in metadata["$passage"]}) == ["a0", "b"]
         (own,) = (chunk.id for chunk in index.find_chunks("a0"))
         assert admitted({"$passage": own}) == ["a0"]
         assert index.find_chunks(["a0", "a1"], where={"$not": {"$passage": own}})[0].ref == "a1"
+
+
+def test_a_list_equals_a_list() -> None:
+    admits = compile_where({"tags": {"$eq": ["sea", "storm"]}})
+    assert [admits({"tags": tags}) for tags in (["sea", "storm"], ["sea"], "sea")] == [True, False, False]
+    assert not compile_where({"tags": {"$ne": ["sea", "storm"]}})({"tags": ["sea", "storm"]})
 
 
 def test_mistakes_are_named() -> None:

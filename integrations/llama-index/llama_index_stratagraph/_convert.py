@@ -61,16 +61,18 @@ def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
                     end=-1 if start is None or end is None else end,
                     metadata=callers_own(node.metadata),
                     ref=node.node_id,
-                    prefix=_prefix(node, text.strip()),
+                    prefix=_prefix(node),
                 )
             )
     return chunks
 
 
-def _prefix(node: BaseNode, text: str) -> str:
+def _prefix(node: BaseNode) -> str:
     """What the node's templates embed above its text, and below it, each with a blank line after it."""
-    above, _, below = node.get_content(metadata_mode=MetadataMode.EMBED).rpartition(text or "\0")
-    return "".join(f"{part}\n\n" for each in (above, below) if (part := each.strip()))
+    template = node.model_copy()
+    template.set_content("\0")
+    around = template.get_content(metadata_mode=MetadataMode.EMBED).split("\0")
+    return "".join(f"{part}\n\n" for each in around if (part := each.strip()))
 
 
 def as_given(passage: Chunk | Hit) -> BaseNode | None:
@@ -175,52 +177,56 @@ def to_where(
     """
     if where is not None and filters is not None:
         raise ValueError("give a filter as `where` or as `filters`, not both")
-    chosen = where if filters is None else partial(_admits, filters)
+    chosen = where if filters is None else _mapping(filters)
     for key, ids in (("$passage", node_ids), ("$document", doc_ids)):
         chosen = narrowed(chosen, None if ids is None else {key: {"$in": list(ids)}})
     return chosen
 
 
-def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
-    if not filters.filters:
-        return True
-    results = (
-        _admits(item, metadata) if isinstance(item, MetadataFilters) else _fits(item, metadata.get(item.key))
-        for item in filters.filters
-    )
-    if filters.condition is FilterCondition.OR:
-        return any(results)
+def _mapping(filters: MetadataFilters) -> Where:
+    """LlamaIndex's filters as those of the core. `NOT` admits what none of its filters admits."""
+    parts = [_mapping(each) if isinstance(each, MetadataFilters) else _test(each) for each in filters.filters]
+    if not parts:
+        return {}
     if filters.condition is FilterCondition.NOT:
-        return not any(results)
-    return all(results)
+        return {"$not": {"$or": parts}}
+    return {"$or" if filters.condition is FilterCondition.OR else "$and": parts}
 
 
-def _fits(test: MetadataFilter, value: Any) -> bool:
-    """A comparison as LlamaIndex's own store makes it; values that cannot be compared do not fit."""
-    if test.operator is FilterOperator.IS_EMPTY:
-        return value is None or value == "" or value == []
-    if value is None:
-        return test.operator in (FilterOperator.NE, FilterOperator.NIN)
-    if test.operator not in _OPERATIONS:
-        raise ValueError(f"filters with the operator {test.operator.value!r} are not supported")
+def _test(test: MetadataFilter) -> Where:
+    """A comparison of the core, or a function for one that the core has not."""
+    key, operator, wanted = test.key, test.operator, test.value
+    if operator in _COMPARISONS:
+        listed = operator in (FilterOperator.IN, FilterOperator.NIN) and not isinstance(wanted, list)
+        return {key: {_COMPARISONS[operator]: [wanted] if listed else wanted}}
+    if operator not in _FUNCTIONS:
+        raise ValueError(f"filters with the operator {operator.value!r} are not supported")
+    return partial(_fits, _FUNCTIONS[operator], key, wanted)
+
+
+def _fits(operation: Callable[[Any, Any], Any], key: str, wanted: Any, metadata: Mapping[str, Any]) -> bool:
+    """Values that cannot be compared do not fit."""
     try:
-        return bool(_OPERATIONS[test.operator](value, test.value))
+        return bool(operation(metadata.get(key), wanted))
     except (TypeError, AttributeError):
         return False
 
 
-_OPERATIONS: dict[FilterOperator, Callable[[Any, Any], Any]] = {
-    FilterOperator.EQ: lambda value, wanted: value == wanted,
-    FilterOperator.NE: lambda value, wanted: value != wanted,
-    FilterOperator.GT: lambda value, wanted: value > wanted,
-    FilterOperator.GTE: lambda value, wanted: value >= wanted,
-    FilterOperator.LT: lambda value, wanted: value < wanted,
-    FilterOperator.LTE: lambda value, wanted: value <= wanted,
-    FilterOperator.IN: lambda value, wanted: value in wanted,
-    FilterOperator.NIN: lambda value, wanted: value not in wanted,
+_COMPARISONS = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+}
+_FUNCTIONS: dict[FilterOperator, Callable[[Any, Any], Any]] = {
     FilterOperator.ANY: lambda value, wanted: any(item in value for item in wanted),
-    FilterOperator.ALL: lambda value, wanted: all(item in value for item in wanted),
+    FilterOperator.ALL: lambda value, wanted: value is not None and all(item in value for item in wanted),
     FilterOperator.CONTAINS: lambda value, wanted: wanted in value,
     FilterOperator.TEXT_MATCH: lambda value, wanted: wanted in value,
     FilterOperator.TEXT_MATCH_INSENSITIVE: lambda value, wanted: wanted.lower() in value.lower(),
+    FilterOperator.IS_EMPTY: lambda value, wanted: value in (None, "", []),
 }

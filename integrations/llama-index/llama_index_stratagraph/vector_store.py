@@ -22,7 +22,7 @@ from llama_index_stratagraph._convert import NODE_KEYS, as_given, to_chunks, to_
 from stratagraph import Chunk, Index
 from stratagraph._sync import blocking, either, run_here
 from stratagraph.operations.pieces import joined, piece_id
-from stratagraph.types.question import WALK
+from stratagraph.types.question import WALK, narrowed
 from stratagraph.types.results import callers_own
 
 _RANKS = {
@@ -44,8 +44,8 @@ class StrataVectorStore(BasePydanticVectorStore):
 
     Similarities of a query are scores of the walk, which order the nodes of one query and are no cosines.
     The modes hybrid, sparse and text search rank by words. Keyword arguments of a query, such as `min_score`,
-    are options of `stratagraph.Index.retrieve`. A query without a text finds the passages nearest to its
-    embedding.
+    are options of `stratagraph.Index.retrieve`; `where` narrows the query's own filters. A query without a
+    text finds the passages nearest to its embedding, and has no option but `where`.
 
     Parameters
     ----------
@@ -123,11 +123,17 @@ class StrataVectorStore(BasePydanticVectorStore):
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Search; see the class. `ValueError` for a mode that it does not have."""
         # `VectorStoreIndex` asks for no node by its id where it means all.
-        core, where = self._core, to_where(None, query.filters, query.node_ids or None, query.doc_ids)
+        own = to_where(None, query.filters, query.node_ids or None, query.doc_ids)
+        core, where = self._core, narrowed(own, kwargs.pop("where", None))
         if query.mode not in _RANKS:
             names = ", ".join(mode.value for mode in _RANKS)
             raise ValueError(f"there is no query mode {query.mode.value!r}; there are {names}")
         if query.query_str is None:
+            if kwargs:
+                raise TypeError(
+                    f"a query by its embedding has no argument {next(iter(kwargs))!r}, only where: "
+                    "give it a text (query_str) to use the options of a search"
+                )
             found = core.nearest(query.query_embedding or (), query.similarity_top_k, where=where)
         else:
             options = {"method": WALK, "rank": _RANKS[query.mode], "where": where, **kwargs}

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from stratagraph.errors import Damaged, NotAnIndex
 from stratagraph.export.tables import whole
-from stratagraph.search.filters import compile_where
+from stratagraph.search.filters import compile_where, with_ids
 from stratagraph.types.question import Where
 from stratagraph.types.records import GraphRelation, MethodNode
 
@@ -153,7 +153,7 @@ class _Wiki:
     def __init__(self, index: Index, methods: Sequence[str], where: Where | None) -> None:
         admits = compile_where({} if where is None else where)
         chunks = {
-            name: [each for each in own if admits(each.metadata)] for name, own in index.chunks().items()
+            name: [each for each in own if admits(with_ids(each))] for name, own in index.chunks().items()
         }
         self._chunks = {name: own for name, own in chunks.items() if own}
         document_of = {each.id: name for name, own in self._chunks.items() for each in own}

@@ -29,7 +29,7 @@ from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked
 from stratagraph.operations.hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
 from stratagraph.search.dates import Dates, newest, weighed
 from stratagraph.search.excerpts import Excerpts
-from stratagraph.search.filters import compile_where, names_ids, with_ids
+from stratagraph.search.filters import compile_where, reads_ids, with_ids
 from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
 from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
@@ -491,7 +491,7 @@ class Reader(Answering):
     def _evaluated(self, where: Where, method: str) -> Allowed:
         """Ask a filter once for each distinct metadata; chunks share that of their document."""
         admits = compile_where(where)
-        metadata = self._metadata_with_ids if names_ids(where) else self._metadata
+        metadata = self._metadata_with_ids if reads_ids(where) else self._metadata
         verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
         chunks = np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
         sources: Sources = np.zeros(1, np.int64), np.zeros(0, np.int64)

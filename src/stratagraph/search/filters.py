@@ -22,10 +22,11 @@ def compile_where(where: Where) -> Predicate:
     (membership), or a mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`, and `$until`: a date, as
     `types.dates.day_of` reads it, that is not after the given one). If the metadata holds a list, one passing
     item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only `$ne` and `$nin`;
-    values that cannot be compared do not pass. `$and` and `$or` take a list of filters, `$not` takes one. A
-    callable is used as it is, also among those. Values are converted as metadata is when it is stored
-    (`types.records.json_native`), so that a date finds the date that was given. `$document` and
-    `$passage` are keys in the place of metadata: the id of the document, and of the chunk or its `ref`.
+    values that cannot be compared do not pass. `$and` and `$or` take a list of filters, `$not` takes one.
+    Values are converted as metadata is when it is stored (`types.records.json_native`), so that a date finds
+    the date that was given. `$document` and `$passage` are keys in the place of metadata: the id of the
+    document, and of the chunk or its `ref`. A callable is used as it is, also among those; its argument is
+    the metadata with these two keys.
 
     Raises
     ------
@@ -39,11 +40,13 @@ def compile_where(where: Where) -> Predicate:
     return _all_of(where, _DEEPEST)
 
 
-def names_ids(where: Any) -> bool:
-    """Whether a filter asks for ids, which `with_ids` adds to metadata."""
+def reads_ids(where: Any) -> bool:
+    """Whether a filter reads the ids that `with_ids` adds to metadata, or has a function, which may."""
+    if callable(where):
+        return True
     if isinstance(where, Mapping):
-        return any(key in _IDS or names_ids(each) for key, each in where.items())
-    return isinstance(where, list | tuple) and any(map(names_ids, where))
+        return any(key in _IDS or reads_ids(each) for key, each in where.items())
+    return isinstance(where, list | tuple) and any(map(reads_ids, where))
 
 
 def with_ids(chunk: Chunk) -> Metadata:
@@ -138,7 +141,12 @@ def _until(operand: Any) -> Callable[[Any], bool]:
     return _compare(lambda item, last: (day := day_of(item)) is not None and day.last <= last)(latest.last)
 
 
-_equal = _compare(lambda item, operand: item == operand)
+def _equal(operand: Any) -> Callable[[Any], bool]:
+    """Equality with an item of a list, or with the whole of it."""
+    item = _compare(lambda item, operand: item == operand)(operand)
+    return lambda value: item(value) or bool(value == operand)
+
+
 _OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "$eq": _equal,
     "$ne": _negate(_equal),
