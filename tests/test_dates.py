@@ -13,7 +13,7 @@ from langchain_core.documents import Document as LangDocument
 from llama_index.core import Document as LlamaDocument
 
 import stratagraph as sg
-from langchain_stratagraph import PPRRetriever
+from langchain_stratagraph import PPRRetriever, StrataVectorStore, create_search_tool
 from llama_index_stratagraph import WalkIndex
 from stratagraph.cli.main import main
 from stratagraph.methods import NAMES
@@ -86,6 +86,17 @@ def test_as_of_shows_what_was_there_by_then_through_every_level(index: sg.Index,
     assert {name for hit in earliest for name in hit.documents} == {"Jane Roe"}
 
 
+def test_a_list_is_no_date_and_only_the_age_between_results_counts() -> None:
+    days = {"new": "2019-12-01", "old": "2019-01-01", "list": ["2001", "2002"], "far": "2099-01-01"}
+    texts = [sg.Document(name, f"Acme is in {name}.", {"day": day, "t": name}) for name, day in days.items()]
+    with sg.build_index(texts, date_key="day", embedder="hashing", progress=False) as built:
+        assert {hit.documents[0] for hit in built.retrieve("Acme", as_of="2022")} == {"new", "old"}
+        found = built.retrieve("Where is Acme?", recency=5, where={"t": ["new", "old"]})
+        assert [hit.documents[0] for hit in found] == ["new", "old"]
+        assert found.trace[0]["recency"] == 1.0  # which tells nothing of what the filter hides
+        assert "1 document without a date is hidden" in built.retrieve("Acme", as_of="2022").note
+
+
 def test_as_of_narrows_a_filter(index: sg.Index) -> None:
     where = {"published": {"$gt": "2021-12-31"}}
     found = index.retrieve(QUESTION, where=where, as_of="2022-03", method="walk")
@@ -132,6 +143,11 @@ def test_a_context_tells_dates_within_its_budget(index: sg.Index) -> None:
         ("The 2021 budget of Acme is 5 million.", "The 2022 budget of Acme is 6 million.", ""),
         ("Room 4 holds 20 people.", "Room 5 holds 30 people.", ""),
         ("Acme is headquartered in Paris.", "Acme is headquartered in Paris.", ""),
+        ("The capital of France is Paris.", "The capital of Spain is Paris.", ""),
+        ("The chief of Acme is Ed Doe.", "The chief of Acme is Jane Roe. The chief of Acme is Ed Doe.", ""),
+        ("An office of Acme is located in Paris.", "An office of Acme is located in Rome.", ""),
+        ("Acme has a fleet of 10,000 ships.", "Acme has a fleet of 10000 ships.", ""),
+        ("Acme opened 3 shops.", "Acme opened 5 shops.", ""),
     ],
 )
 def test_the_newer_of_two_versions_is_marked(old: str, new: str, value: str) -> None:
@@ -160,7 +176,7 @@ def test_what_cannot_be_dated_is_said(tmp_path: Path) -> None:
         for wrong_date in ("yesterday", "", "03/04/2024", True):
             with pytest.raises(ValueError, match="as_of must be a date"):
                 dated.retrieve(QUESTION, as_of=wrong_date)
-        for half_life in (0, -1, "3", float("inf"), True):
+        for half_life in (0, -1, "3", float("inf"), True, 10**400, 1e-320):
             with pytest.raises(ValueError, match="recency must be a half-life"):
                 dated.retrieve(QUESTION, recency=half_life)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="date_key must be the name"):
@@ -187,8 +203,13 @@ def test_both_frameworks_take_dates() -> None:
     )
     found = retriever.invoke(QUESTION)
     assert {document.metadata["stratagraph_date"] for document in found} == {"2021-05-01", "2022-02-03"}
-    (newest,) = retriever.invoke(QUESTION, as_of="2024", recency=100, k=1)
-    assert "John Doe" in newest.page_content
+    (newest,) = retriever.invoke(QUESTION, recency=100, k=1)
+    assert "Ida Berg" in newest.page_content
+    for later in (retriever, retriever.bind(as_of="2024")):  # a call only narrows
+        assert not any("2024" in each.page_content for each in later.invoke(QUESTION))
+    assert len(retriever.invoke(QUESTION, as_of="2021")) == 1
+    assert retriever.as_document_index().get(["John Doe", "Jane Roe"])[0].id == "Jane Roe"
+    assert "2 documents" in create_search_tool(retriever).description
     index = WalkIndex.from_documents(
         [LlamaDocument(text=text, metadata=metadata, id_=name) for name, (text, metadata) in texts.items()],
         embed_model=HashingEmbedder(),
@@ -196,6 +217,14 @@ def test_both_frameworks_take_dates() -> None:
     )
     nodes = index.as_retriever(as_of="2021").retrieve(QUESTION)
     assert [node.node.ref_doc_id for node in nodes] == ["Jane Roe"]
+    assert "1 document" in index.as_retriever_tool(as_of="2021").metadata.description
+    given = [LangDocument(text, metadata=metadata, id=name) for name, (text, metadata) in texts.items()]
+    store = StrataVectorStore.from_documents(given, "hashing", date_key="published", as_of="2022")
+    vector = store.index.embeddings([store.index.find_chunks(["John Doe"])[0].id])[0].tolist()
+    assert all("John Doe" not in each.page_content for each in store.similarity_search_by_vector(vector, k=4))
+    assert [each.id for each in store.get_by_ids(["John Doe", "Ida Berg"])] == ["Ida Berg"]
+    with pytest.raises(TypeError, match="takes filter and as_of, and no 'min_score'"):
+        store.similarity_search_by_vector(vector, min_score=0.9)
 
 
 def test_the_command_line_takes_dates(tmp_path: Path) -> None:

@@ -165,6 +165,8 @@ def test_a_filter_holds_on_every_page(index: sg.Index, tmp_path: Path) -> None:
     assert "ferry" not in "".join(pages(folder).values()).lower()
     assert "things/Ostra.md" in pages(folder)
     assert "things/Ada-Lund.md" not in pages(folder)  # of one admitted document
+    by_id = index.export(tmp_path / "ids", "markdown", where={"$document": {"$ne": "ferry"}})
+    assert pages(by_id) == pages(folder)
     with pytest.raises(ValueError, match="where is for format='markdown'"):
         index.export(tmp_path / "x.jsonl", where={"title": "Inn"})
 

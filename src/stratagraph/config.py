@@ -64,7 +64,9 @@ class Config:
             raise ValueError(f"max_failures must be between 0 and 1, not {self.max_failures}")
         if self.tokenizer is not None and self.tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}, not {self.tokenizer!r}")
-        if self.date_key is not None and (not isinstance(self.date_key, str) or not self.date_key):
+        if self.date_key is not None and (
+            not isinstance(self.date_key, str) or not self.date_key or self.date_key.startswith("$")
+        ):
             raise TypeError(f"date_key must be the name of a metadata field, not {self.date_key!r}")
         unknown = sorted(set(self.prompts) - set(prompt_names()))
         if unknown:

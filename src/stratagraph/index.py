@@ -479,7 +479,7 @@ class Index:
             a date. Documents without a date are hidden, and `Retrieval.undated` counts them.
         recency
             Half-life in days: a passage or node so much older than another needs twice its score. Ages count
-            from `as_of`, or from the newest date of the index, never from the clock.
+            from the newest result, never from the clock.
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 
@@ -814,6 +814,14 @@ class Index:
             )
         name = table if table in TABLES else self._serve().built_method(table)
         return self._browse().page(PageRequest(name, level, kind, within, text, around, offset, limit))
+
+    def until(self, as_of: Any) -> Where:
+        """The filter of what was there by a date; `as_of` of `retrieve` narrows `where` by it.
+
+        `ValueError` if that is no date, or nothing in the index is dated.
+        """
+        checked = SearchArguments(as_of=as_of)
+        return self._serve().until(checked.as_of)
 
     def about(self, names: int = 0, where: Where | None = None) -> str:
         """What the index holds, in a sentence, as for the description of an agent's tool.

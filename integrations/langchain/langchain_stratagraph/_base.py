@@ -261,7 +261,6 @@ class IndexRetriever(BaseRetriever):
             "decompose": self.decompose,
             "fill": self.fill,
             "rank": self.rank,
-            "as_of": self.as_of,
             "recency": self.recency,
             "rerank": self.rerank,
             "min_score": self.min_score,
@@ -272,12 +271,15 @@ class IndexRetriever(BaseRetriever):
     @property
     def _where(self) -> Where | None:
         """The filter that holds in every call."""
-        return narrowed(self.base_where, self.where)
+        until = None if self.as_of is None else self.index.until(self.as_of)
+        return narrowed(narrowed(self.base_where, self.where), until)
 
     def narrowed(self, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
         """A copy whose filter is narrowed by that of some options, and the other options."""
         others = with_where(options)
         where = narrowed(self.where, others.pop("where", None))
+        if (as_of := others.pop("as_of", None)) is not None:
+            where = narrowed(where, self.index.until(as_of))
         return self.model_copy(update={"where": where}), others
 
     def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
@@ -288,9 +290,10 @@ class IndexRetriever(BaseRetriever):
     def configurable_fields(self, **kwargs: Any) -> RunnableSerializable[str, list[Document]]:
         """Make fields configurable; see `Runnable.configurable_fields`.
 
-        A configured `where` narrows the retriever's own.
+        A configured `where` or `as_of` narrows the retriever's own.
         """
-        fixed = {"base_where": self._where, "where": None} if "where" in kwargs else {}
+        own = {"base_where": self._where, "where": None, "as_of": None}
+        fixed = own if kwargs.keys() & {"where", "as_of"} else {}
         return super(IndexRetriever, self.model_copy(update=fixed)).configurable_fields(**kwargs)
 
     def as_tool(

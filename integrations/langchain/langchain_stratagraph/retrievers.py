@@ -226,6 +226,7 @@ class MethodRetriever(IndexRetriever):
         cache: StrPath | None = None,
         progress: Any = False,
         vectors: Any = None,
+        date_key: str | None = None,
         **settings: Any,
     ) -> StrataDocumentIndex:
         """Return a document index for `langchain_core.indexing.index`.
@@ -239,7 +240,7 @@ class MethodRetriever(IndexRetriever):
         try:
             index = open_index(path or "", to_chat_model(llm), embedding, spacy=spacy, **given)
         except NotAnIndex:
-            given |= {"llm": llm, "embedding": embedding, "config": config}
+            given |= {"llm": llm, "embedding": embedding, "config": config, "date_key": date_key}
             return cls.from_documents([], path=path, **given, **settings).as_document_index()
         return cls._over(index, settings).as_document_index()
 

@@ -192,7 +192,10 @@ class StrataVectorStore(VectorStore):
 
         A walk starts from the words of a question; this compares vectors alone.
         """
-        where = self.retriever.request(k=k, **kwargs)["where"]
+        narrowed, others = self.retriever.narrowed(kwargs)
+        if others:
+            raise TypeError(f"a search by a vector takes filter and as_of, and no {min(others)!r}")
+        where = narrowed.request()["where"]
         return [_document(hit) for hit in self.index.nearest(embedding, k, where=where)]
 
     def max_marginal_relevance_search(

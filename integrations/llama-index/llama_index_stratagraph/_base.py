@@ -30,7 +30,7 @@ from llama_index_stratagraph.synthesizer import CoreSynthesizer
 from stratagraph import Chunk, Estimate, Index, Prices, search_options
 from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
-from stratagraph.types.question import SHARED_OPTIONS, WALK, Length
+from stratagraph.types.question import SHARED_OPTIONS, WALK, Length, narrowed
 
 _RETRIEVER = [
     name
@@ -365,7 +365,9 @@ class StrataIndex(UpdatingIndex):
     def _about(self, names: int, arguments: Mapping[str, Any]) -> str:
         """What a tool with these arguments of `as_retriever` finds passages in."""
         given = (arguments.get(name) for name in ("where", "filters", "node_ids", "doc_ids"))
-        return self.core.about(names, to_where(*given))
+        as_of = arguments.get("as_of")
+        until = None if as_of is None else self.core.until(as_of)
+        return self.core.about(names, narrowed(to_where(*given), until))
 
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any

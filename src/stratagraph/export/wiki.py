@@ -40,6 +40,8 @@ _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE
 )  # names of devices on Windows
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~$%^!&])")
+_INDENTED = re.compile(r"^[^\S\n]{4,}", re.MULTILINE)  # would be a block of code
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")  # turns the direction of what follows
 _LIST = re.compile(r"^([^\S\n]*(?:\d+(?=[.)]))?)([-+=.)])", re.MULTILINE)
 
 Key = tuple[str, str]
@@ -298,7 +300,8 @@ def _short(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """A text as Markdown that shows it as it is: no link, tag, heading, list or table of its own."""
-    return _LIST.sub(lambda each: f"{each[1]}\\{each[2]}", _MARKS.sub(r"\\\1", text.strip()))
+    plain = _INDENTED.sub("   ", _TURNING.sub("", text.strip()))
+    return _LIST.sub(lambda each: f"{each[1]}\\{each[2]}", _MARKS.sub(r"\\\1", plain))
 
 
 def _item(text: str) -> str:

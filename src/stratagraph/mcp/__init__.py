@@ -105,7 +105,7 @@ Recency = Annotated[
     Field(gt=0, description="Prefer newer hits: one that is so many days older needs twice the score."),
 ]
 AsOf = Annotated[
-    str | None,
+    str | int | None,
     Field(max_length=40, description="Only what was there by this date: 2024-06-30, 2024-06, 2024."),
 ]
 

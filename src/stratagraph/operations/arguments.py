@@ -39,6 +39,7 @@ from stratagraph.types.results import Retrieval
 
 DEFAULT_K = 10
 OnRetrieved = Callable[[Retrieval], Awaitable[None]]
+_LEAST_RECENCY, _MOST_RECENCY = 0.01, 10_000_000
 _NAMES = re.compile(r"^(\w+(?:, \w+)*)$")
 
 
@@ -95,13 +96,15 @@ class SearchArguments:
         if self.history is not None:
             object.__setattr__(self, "history", checked_history(self.history))
         if self.as_of is not None and day_of(json_native(self.as_of)) is None:
-            raise ValueError(
-                f"as_of must be a date such as '2024-06-30', '2024-06' or 2024, not {self.as_of!r}"
-            )
+            given = str(self.as_of)[:40] if isinstance(self.as_of, str) else type(self.as_of).__name__
+            raise ValueError(f"as_of must be a date such as '2024-06-30', '2024-06' or 2024, not {given!r}")
         if self.recency is not None:
             number = isinstance(self.recency, SupportsFloat) and not isinstance(self.recency, bool)
-            if not number or not 0 < float(self.recency) < float("inf"):
-                raise ValueError(f"recency must be a half-life in days, above 0, not {self.recency!r}")
+            if not number or not _LEAST_RECENCY <= self.recency <= _MOST_RECENCY:
+                raise ValueError(
+                    f"recency must be a half-life in days, from {_LEAST_RECENCY} to {_MOST_RECENCY:,}, not "
+                    f"{str(self.recency)[:40]}"
+                )
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None:

@@ -38,10 +38,9 @@ from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.search.versions import marked
 from stratagraph.text.packing import Theme
-from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.question import LONGEST, WALK, Recency, SearchQuestion, narrowed
-from stratagraph.types.records import Metadata, json_native
+from stratagraph.types.question import LONGEST, WALK, SearchQuestion, narrowed
+from stratagraph.types.records import Metadata
 from stratagraph.types.results import Answer, Finish, Guidance, Hit, Retrieval, Standalone
 
 TracedHits = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
@@ -64,9 +63,9 @@ class Asking:
         """Embed the question once and search; an overview has `overview_k` hits, if that is given."""
         check_question(text)
         began, before = time.perf_counter(), self.gate.ledger.total
-        recency, undated = None, 0
+        undated = 0
         if arguments.as_of is not None or arguments.recency is not None:
-            arguments, recency, undated = await aside(self._in_time, arguments)
+            arguments, undated = await aside(self._in_time, arguments)
         with span("stratagraph retrieve", {"stratagraph.k": arguments.k}) as recorded:
             method = self._method(arguments)
             options = check_search_options(method, arguments.options or {})
@@ -91,7 +90,7 @@ class Asking:
                         entities,
                         arguments.fill,
                         arguments.rank,
-                        recency,
+                        None if arguments.recency is None else float(arguments.recency),
                     )
                 )
             guidance = None
@@ -146,30 +145,15 @@ class Asking:
         aims = [question.vector, *[await self._vector(query[:LONGEST]) for query in queries]]
         return Theme(np.stack(aims), statements) if statements else None
 
-    def _in_time(self, arguments: SearchArguments) -> tuple[SearchArguments, Recency | None, int]:
-        """The arguments with `as_of` as a filter, the recency, and how many undated documents are hidden."""
-        key, dates = self.reader.snapshot.manifest.config.get("date_key"), self.reader.dates
-        asked = "recency" if arguments.as_of is None else "as_of"
-        if key is None or dates is None:
-            raise ValueError(
-                f"{asked} needs dates, and this index has none: build it with date_key=..., the metadata "
-                'field that dates a document, such as "published"'
-            )
-        newest = int(dates.days.max(initial=0))
-        if not newest and len(dates.days):
-            raise ValueError(
-                f"{asked} needs dates, and no document has one: the field {key!r} must hold ISO dates, such "
-                'as "2024-06-30", or years'
-            )
-        undated = 0
-        if arguments.as_of is not None:
-            undated = self.reader.undated(arguments.where)
-            until = json_native(arguments.as_of)
-            newest = _ordinal(until)
-            arguments = replace(arguments, where=narrowed(arguments.where, {key: {"$until": until}}))
-        if arguments.recency is None:
-            return arguments, None, undated
-        return arguments, Recency(float(arguments.recency), newest), undated
+    def _in_time(self, arguments: SearchArguments) -> tuple[SearchArguments, int]:
+        """The arguments with `as_of` as a filter, and how many undated documents that hides."""
+        if arguments.recency is not None:
+            self.reader.dated("recency")
+        if arguments.as_of is None:
+            return arguments, 0
+        until = self.reader.until(arguments.as_of)
+        undated = self.reader.undated(arguments.where)
+        return replace(arguments, where=narrowed(arguments.where, until)), undated
 
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
@@ -402,12 +386,6 @@ class Asking:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
         return draft.as_long_as(how.length or "brief")
-
-
-def _ordinal(date: Any) -> int:
-    day = day_of(date)
-    assert day is not None  # `SearchArguments` has checked it
-    return day.last.toordinal()
 
 
 def _descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache
@@ -223,10 +224,28 @@ class Answering(ABC):
         key = self.snapshot.manifest.config.get("date_key")
         return Dates(key, self.snapshot.chunk_metadata()) if key else None
 
+    def dated(self, asked: str) -> tuple[str, Dates]:
+        """The field that dates documents, and the dates; a `ValueError` says what needs them."""
+        key, dates = self.snapshot.manifest.config.get("date_key"), self.dates
+        if key is None or dates is None:
+            raise ValueError(
+                f"{asked} needs dates, and this index has none: build it with date_key=..., the metadata "
+                'field that dates a document, such as "published"'
+            )
+        if len(dates.days) and not dates.days.any():
+            raise ValueError(
+                f"{asked} needs dates, and no document has one: the field {key!r} must hold ISO dates, such "
+                'as "2024-06-30", or years'
+            )
+        return key, dates
+
+    def until(self, as_of: Any) -> Where:
+        """The filter of what was there by a date."""
+        return {self.dated("as_of")[0]: {"$until": json_native(as_of)}}
+
     def undated(self, where: Where | None) -> int:
         """How many admitted documents have no date."""
-        assert self.dates is not None
-        hidden = self.dates.days == 0
+        hidden = self.dated("as_of")[1].days == 0
         with self._naming_damage():
             allowed = self._allowed_by(where, WALK)
         hidden = hidden if allowed is None else hidden & allowed.chunks

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from stratagraph.search.ranking import Ranking, taken
 from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Rows
-from stratagraph.types.question import Recency, Sources
+from stratagraph.types.question import Sources
 from stratagraph.types.records import Metadata
 
-_LEAST = 1e-6  # weight of the oldest results, so that their order stays
+_LEAST = 1e-30  # weight of the oldest results
 
 
 class Dates:
@@ -47,18 +47,19 @@ def newest(days: NDArray[np.int32], sources: Sources) -> NDArray[np.int32]:
     return latest
 
 
-def weighed(ranking: Ranking, days: NDArray[np.int32], recency: Recency) -> Ranking:
+def weighed(ranking: Ranking, days: NDArray[np.int32], half_life: float) -> Ranking:
     """A ranking whose scores halve with each half-life, best first; the trace tells the weight.
+
+    Ages are counted from the newest result: from any later day the order would be the same.
 
     Parameters
     ----------
     days
         Of each result, shape (n,); one without a date counts as old as the oldest of them.
     """
-    known = days[days > 0]
-    days = np.where(days > 0, days, known.min(initial=recency.newest))
-    ages = np.maximum(recency.newest - days, 0)
-    weights = np.maximum(np.exp2(-ages / recency.half_life), _LEAST)
+    known = days[days > 0] if (days > 0).any() else np.ones(1, np.int32)
+    ages = known.max() - np.where(days > 0, days, known.min())
+    weights = np.maximum(np.exp2(-np.minimum(ages / half_life, 1000.0)), _LEAST)
     scores = np.where(ranking.scores > 0, ranking.scores * weights, ranking.scores / weights)
     trace = [
         {**entry, "recency": weight} for entry, weight in zip(ranking.trace, weights.tolist(), strict=True)

@@ -138,7 +138,8 @@ def _member(operand: Any) -> Callable[[Any], bool]:
 def _until(operand: Any) -> Callable[[Any], bool]:
     if (latest := day_of(operand)) is None:
         raise ValueError(f"$until takes a date such as '2024-06-30', '2024-06' or 2024, not {operand!r}")
-    return _compare(lambda item, last: (day := day_of(item)) is not None and day.last <= last)(latest.last)
+    last = latest.last
+    return lambda value: (day := day_of(value)) is not None and day.last <= last  # a list is no date
 
 
 def _equal(operand: Any) -> Callable[[Any], bool]:

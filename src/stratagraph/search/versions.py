@@ -18,7 +18,7 @@ from difflib import SequenceMatcher
 from stratagraph.text.statements import statements, title_line
 from stratagraph.text.stopwords import GRAMMAR
 from stratagraph.types.dates import day_of
-from stratagraph.types.results import Hit
+from stratagraph.types.results import CHUNK, Hit
 
 _SMALL = GRAMMAR["english"]
 _MOST = 40  # statements of a hit that are compared
@@ -38,6 +38,12 @@ _WHEN = re.compile(  # what tells only since when a statement holds
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[\u20ac$\u00a3]?[^\W_]+(?:[.,:/][^\W_]+)*%?|:")
+_STATES = re.compile(r"\b(?:is|are|be|been|being|was|were|has|have|had|now)\s+(?:\w+ly\s+)?\w+ed\b")
+_HAPPENED = re.compile(
+    r"\b(?:\w{2,}(?<!e)ed|bought|met|built|gave|lost|went|came|saw|spent|paid)\s+(?:\w+\s+)?[\u20ac$\u00a3]?\d"
+)
+_PRICE = re.compile(r"[\u20ac$\u00a3]\d|\b(?:dollars?|pounds?|euros?|cents?)\b", re.IGNORECASE)
+_NO_HOLDER = frozenset(("of", "for", "are", "were"))
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBER = re.compile(r"[\u20ac$\u00a3]?\d")
 _CHANGES, _LABELS, _EVENTS, _ENDS, _HOLDERS, _ONE_OF_MANY = (
@@ -73,6 +79,11 @@ class Said:
     rest: frozenset[str]
 
     @property
+    def meaning(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """What it says, however it is worded."""
+        return self.names, self.numbers, self.rest
+
+    @property
     def first(self) -> str:
         """The first word, whose capital does not tell whether it is a name."""
         return self.words[0].lower() if self.words else ""
@@ -93,8 +104,8 @@ class Said:
         for at, word in enumerate(words):
             low = word.lower()
             if _NUMBER.match(word) or low in _COUNTS:
-                label = at and (words[at - 1].lower() in _LABELS or (words[at - 1][0].isupper() and at > 1))
-                (names if label else numbers).add(_COUNTS.get(low, low))
+                label = at and (words[at - 1].lower() in _LABELS or words[at - 1][0].isupper())
+                (names if label else numbers).add(_value(low))
             elif low in _SMALL or low in _CHANGES or word == ":":
                 continue
             elif at and word.isupper() and _NUMBER.match(words[at - 1]):
@@ -105,25 +116,39 @@ class Said:
                 rest.add(low[:_STEM])
         return cls(words, frozenset(names), frozenset(numbers), frozenset(rest))
 
+    @property
+    def is_price(self) -> bool:
+        """Whether it tells a price, which all things of a kind have."""
+        return bool(_PRICE.search(" ".join(self.words)))
+
     def is_one_of_many(self, places: Sequence[int]) -> bool:
         """Whether words around the names at some places say that there may be others."""
         around = self.words[max(0, places[0] - 4) : places[0]] + self.words[places[-1] + 1 : places[-1] + 4]
-        return bool(_ONE_OF_MANY & {word.lower() for word in around})
+        before = self.words[
+            max(0, places[0] - 1)
+        ].lower()  # `of Spain` tells which, `are` that there are several
+        return bool(_ONE_OF_MANY & {word.lower() for word in around}) or before in _NO_HOLDER
 
 
 def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """The hits, each with what an older one states instead (`Hit.before`), where there is such a one."""
-    days = {at: day.last for at, hit in enumerate(hits) if (day := day_of(hit.date))}
+    days = {
+        at: day.last for at, hit in enumerate(hits) if hit.kind == CHUNK and (day := day_of(hit.date))
+    }  # a node is as new as its newest passage, and may quote older ones
     if len({*days.values()}) < 2:
         return tuple(hits)
     before: dict[int, tuple[int, str]] = {}
     about: defaultdict[str, list[tuple[int, Said]]] = defaultdict(list)
     for at in sorted(days, key=days.__getitem__):
-        for said in _said(hits[at].text):
+        own = list(_said(hits[at].text))
+        stated = {said.meaning for said in own}
+        for said in own:
             keys = {*said.names, said.first}
             others = {id(other): (older, other) for key in keys for older, other in about[key]}
             for older, other in others.values():
-                if days[older] < days[at] and (value := changed(other, said)):
+                if days[older] == days[at] or other.meaning in stated:  # which then still holds
+                    continue
+                if value := changed(other, said):
                     before[at] = older, value
             for key in keys:
                 about[key].append((at, said))
@@ -145,6 +170,8 @@ def _said(text: str) -> Iterator[Said]:
 def changed(old: Said, new: Said) -> str:
     """The older value of two statements that differ in a value alone; empty if they do not."""
     old, new = old.knowing(new), new.knowing(old)
+    if {old.first, new.first} & _ONE_OF_MANY and not (old.is_price and new.is_price):
+        return ""
     shared, common = old.rest & new.rest, old.names & new.names
     if not common or len(shared) < max(1, _SHARED * min(len(old.rest), len(new.rest))):
         return ""
@@ -163,20 +190,22 @@ def changed(old: Said, new: Said) -> str:
         places = [at for at, word in enumerate(said.words) if word.lower() in own]
         if not places or places[-1] - places[0] > len(places) or said.is_one_of_many(places):
             return ""
+        if min(map(len, own)) < 2:  # an initial, of the same name perhaps
+            return ""
     return _as_written(old, names[0])
 
 
 def _lasts(said: Said, value: str) -> bool:
     """Whether a number is of something that lasts, and not of one event among many."""
     words = {word.lower() for word in said.words}
-    if words & _EVENTS or (":" in value and said.first in _ONE_OF_MANY):
+    if words & _EVENTS or _HAPPENED.search(_STATES.sub(" ", " ".join(said.words).lower())):
         return False
-    return not _YEAR.fullmatch(value) or bool(words & _ENDS)
+    return not (_YEAR.fullmatch(value) or "/" in value) or bool(words & _ENDS)
 
 
 def _alike(old: Said, new: Said, values: Set[str]) -> bool | None:
     """Whether two statements have the same words but for values; None if they are worded otherwise."""
-    words = [[word.lower() for word in said.words] for said in (old, new)]
+    words = [[*map(_value, said.words)] for said in (old, new)]
     matcher = SequenceMatcher(None, words[0], words[1], autojunk=False)
     if matcher.ratio() < _ALIKE:
         return None
@@ -187,5 +216,14 @@ def _alike(old: Said, new: Said, values: Set[str]) -> bool | None:
     return True
 
 
+def _value(word: str) -> str:
+    """A number as others write it: without commas, in digits."""
+    low = _COUNTS.get(word.lower(), word.lower())
+    try:
+        return f"{float(low.replace(',', '')):g}"
+    except ValueError:
+        return low
+
+
 def _as_written(said: Said, keys: frozenset[str]) -> str:
-    return " ".join(word for word in said.words if _COUNTS.get(word.lower(), word.lower()) in keys)
+    return " ".join(word for word in said.words if keys & {word.lower(), _value(word)})

@@ -108,14 +108,6 @@ def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: 
     return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))
 
 
-@dataclass(frozen=True, slots=True)
-class Recency:
-    """Scores halve for each `half_life`, in days, that a result is older than `newest`, a day's ordinal."""
-
-    half_life: float
-    newest: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchQuestion:
     """What to search for, and how.
@@ -141,7 +133,7 @@ class SearchQuestion:
     rank
         How passages are ranked.
     recency
-        How newer passages and nodes are preferred; None ignores their dates.
+        Half-life in days by which newer passages and nodes are preferred; None ignores their dates.
     allowed
         What `where` admits; set by the reader.
     theme
@@ -161,7 +153,7 @@ class SearchQuestion:
     entities: tuple[str, ...] | None = None
     fill: bool = True
     rank: Rank = "walk"
-    recency: Recency | None = None
+    recency: float | None = None
     allowed: Allowed | None = None
     theme: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)

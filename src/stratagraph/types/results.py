@@ -331,9 +331,15 @@ class Retrieval:
 
     @property
     def note(self) -> str:
-        """A line that names the unknown words; empty if there are none."""
+        """Names the unknown words, and counts the documents that `as_of` hides as undated; else empty."""
         passages = "No passage that the filter admits has" if self.filtered else "No passage of the index has"
-        return f"{passages}: {', '.join(self.unknown)}" if self.unknown else ""
+        unknown = f"{passages}: {', '.join(self.unknown)}" if self.unknown else ""
+        documents = (
+            "1 document without a date is"
+            if self.undated == 1
+            else f"{self.undated} documents without a date are"
+        )
+        return ". ".join(filter(None, [unknown, f"{documents} hidden" if self.undated else ""]))
 
     def with_note(self, text: str) -> str:
         """A text with `note`, which stands first if a third or more of the question's words are unknown."""
