@@ -141,11 +141,12 @@ async def test_a_stream_ends_with_its_answer(index: sg.Index) -> None:
 async def test_a_model_s_stream_tells_its_usage(index: sg.Index) -> None:
     from stratagraph.testing import ScriptedChatModel
 
-    stream = index.astream("Who steered ferry 7?", llm=ScriptedChatModel("Mara Quill [1]."))
+    model = ScriptedChatModel(['{"kind": "facts", "needed": [1]}', "Mara Quill [1]."])
+    stream = index.astream("Who steered ferry 7?", llm=model)
     text = "".join([piece async for piece in stream])
     assert text == "Mara Quill [1]."
     answer = stream.answer
     assert answer is not None
     assert [each.number for each in answer.citations] == [1]
-    assert answer.usage.calls == 1
+    assert answer.usage.calls == 2
     assert not answer.extractive

@@ -13,6 +13,8 @@ _NAME = re.compile(
 )
 _ASKED = re.compile(r"(\d+) words")
 _OF_ASKED = 0.9  # of the words that a prompt allows, which models rarely use up
+_FINDINGS = re.compile(r"sentences, (\d+) words at most")
+_FINDINGS_WRITTEN = 7  # of the ten that are allowed
 _NUMBERED = re.compile(r"^\[(\d+)\]", re.MULTILINE)
 
 
@@ -84,15 +86,26 @@ def _start(sentence: str) -> str:
 
 
 def _report(members: str, prompt: str) -> dict[str, Any]:
-    names = _names(members)[:3]
-    return {
-        "title": ", ".join(names) or "Members",
+    """A title, a summary, and one finding for each numbered member, if the prompt asks for findings."""
+    report: dict[str, Any] = {
+        "title": ", ".join(_names(members)[:3]) or "Members",
         "summary": _said(members, prompt),
     }
+    if most := _FINDINGS.search(prompt):
+        told = re.findall(r"^\[(\d+)\] (.*)$", members, re.MULTILINE)[:_FINDINGS_WRITTEN]
+        words = round(_OF_ASKED * int(most[1]))
+        report["findings"] = [
+            {"text": " ".join(text.split()[:words]), "members": [int(number)]} for number, text in told
+        ]
+    return report
 
 
-def _analysis(texts: str, prompt: str) -> dict[str, Any]:
+def _of_texts(texts: str, prompt: str) -> dict[str, Any]:
+    """Which texts are needed and what is missing, if the prompt asks for that; else points of the texts."""
     numbers = [int(number) for number in _NUMBERED.findall(texts)] or [1]
+    if '"needed"' in prompt:
+        missing = {"missing": " ".join(_names(texts)[:3])} if '"missing"' in prompt else {}
+        return {"needed": numbers[:2], **missing}
     points = [
         {"description": f"Text {number} says so.", "score": 70.0, "sources": [number]}
         for number in numbers[:3]
@@ -115,7 +128,7 @@ _WRITERS = {
     "passage": _extraction,
     "sentences": _names_of_sentences,
     "members": _report,
-    "texts": _analysis,
+    "texts": _of_texts,
     "entities": _summary,
     "sample": lambda sample, prompt: {"types": ["place", "person"]},
 }

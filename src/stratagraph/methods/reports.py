@@ -221,7 +221,11 @@ def _placeholder(values: Mapping[str, str]) -> ReportSchema:
 
 
 def _long_placeholder(values: Mapping[str, str]) -> FindingsSchema:
+    """The same with the first words of each member as a finding, of no more members than usual."""
     short = _placeholder(values)
-    finding = FindingSchema(text=first_words(values["members"], FINDING_WORDS), members=[1, 2])
-    findings = [finding] * USUAL_FINDINGS
+    members = values["members"].removeprefix(_OPEN).removesuffix(_CLOSE).split(f"{_CLOSE}\n{_OPEN}")
+    findings = [
+        FindingSchema(text=first_words(text, FINDING_WORDS), members=[number])
+        for number, text in enumerate(members[:USUAL_FINDINGS], 1)
+    ]
     return FindingsSchema(title=short.title, summary=short.summary, findings=findings)

@@ -92,7 +92,7 @@ GUIDE = Task(
     parse=json_as(GuideSchema),
     schema=GuideSchema,
     expected_output_tokens=40,
-    placeholder=lambda values: GuideSchema(needed=[1], missing=values["texts"][-200:]),
+    placeholder=lambda values: GuideSchema(needed=[1, 2], missing=values["texts"][-200:]),
 )
 LAST = Task(
     name="guide",
@@ -100,7 +100,7 @@ LAST = Task(
     parse=json_as(ChoiceSchema),
     schema=ChoiceSchema,
     expected_output_tokens=15,
-    placeholder=lambda values: ChoiceSchema(needed=[1]),
+    placeholder=lambda values: ChoiceSchema(needed=[1, 2]),
 )
 LONGEST = 2000
 """Characters of the question that a call sees."""
