@@ -20,7 +20,19 @@ from click.testing import CliRunner
 import stratagraph as sg
 from stratagraph.cli.main import main
 from stratagraph.errors import MethodMissing, MissingExtra
+from stratagraph.methods import NAMES
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, documents
 
+HEADER = '{"record": "stratagraph", "format": 1}\n'
+CALL = {
+    "record": "call",
+    "key": "0" * 32,
+    "task": "elements",
+    "model": "m",
+    "answer": "a",
+    "sources": ["nowhere"],
+}
 NASTY = "A\x00\x0b <b>&\"'</b> ]]> \ufffe \U0001f600 line\r\nbreak"
 CHUNKS = [
     sg.Chunk("Ada Lovelace met Charles Babbage in London.", "meeting", 0, 0, 43, {"title": "One"}, ref="r"),
@@ -205,6 +217,9 @@ def test_an_export_that_fails_leaves_the_earlier_one(
             '{"record": "stratagraph", "format": 1}\n{"record": "chunk", "id": "a"}\n',
             r"bad\.jsonl:2: not a chunk",
         ),
+        (f"{HEADER}{json.dumps(CALL | {'answer': None})}\n", r"bad\.jsonl:2: not a call.*answer: .*string"),
+        (f"{HEADER}{json.dumps(CALL | {'key': '../x'})}\n", r"bad\.jsonl:2: the key .*'\.\./x'"),
+        (f"{HEADER}{json.dumps(CALL)}\n", r"bad\.jsonl:2: .*quotes chunk 'nowhere'"),
         ('{"record": "stratagraph", "format": 1}\nnot json\n', r"bad\.jsonl:2: not JSON"),
     ],
 )
@@ -212,7 +227,72 @@ def test_files_that_are_no_export(tmp_path: Path, text: str, message: str) -> No
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        sg.read_extraction(path)
+        sg.read_extraction(path, cache=tmp_path / "calls.sqlite")
+    assert list(tmp_path.iterdir()) == [path], "nothing is kept of a file that cannot be read"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
+    """The export of an index that a model wrote by all methods, and its nodes."""
+    path = tmp_path_factory.mktemp("written")
+    with by_model(documents(40), CountingModel(), path=path / "index") as index:
+        return index.export(path / "index.jsonl"), {name: list(index.nodes(name)) for name in NAMES}
+
+
+def by_model(documents: Any, model: CountingModel, **given: Any) -> sg.Index:
+    given = {"embedder": FakeEmbedder(), "progress": False, **given}
+    return sg.build_index(documents, NAMES, llm=model, **given)
+
+
+def test_nodes_that_a_model_wrote_come_back_without_a_call(
+    written: tuple[Path, dict[str, list[Any]]], tmp_path: Path
+) -> None:
+    export, nodes = written
+    model, cache = CountingModel(lambda prompt: "not what the export says"), tmp_path / "calls.sqlite"
+    imported = sg.read_extraction(export, cache=cache)
+    given = {"extraction": imported.extractions, "cache": cache}
+    with by_model(imported.documents, model, **given) as again:
+        assert not model.prompts
+        assert {name: list(again.nodes(name)) for name in NAMES} == nodes
+        assert records(again.export(tmp_path / "again.jsonl"))["call"] == records(export)["call"]
+    model = CountingModel()
+    with by_model(imported.documents, model, embedder=sg.HashingEmbedder(), **given) as again:
+        assert 0 < len(model.prompts) < len(records(export)["call"]), "some groups are other ones"
+        assert {each.text for each in again.nodes("noderag")} & {each.text for each in nodes["noderag"]}
+        assert again.stats()["dimension"] == sg.HashingEmbedder().dimension
+
+
+def test_the_answers_of_all_shards_come_back(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"method": "lshtree", "embedder": FakeEmbedder(), "progress": False}
+    model, again, cache = CountingModel(), CountingModel(), tmp_path / "calls.sqlite"
+    with sg.build_shards(documents(60), tmp_path / "a", 2, llm=model, **given) as index:
+        imported = sg.read_extraction(index.export(tmp_path / "index.jsonl"), cache=cache)
+        nodes = list(index.nodes())
+    given |= {"extraction": imported.extractions, "cache": cache}
+    with sg.build_shards(imported.documents, tmp_path / "b", 2, llm=again, **given) as index:
+        assert list(index.nodes()) == nodes
+    assert model.prompts
+    assert not again.prompts
+
+
+def test_hostile_answers_replace_none_and_are_read_like_those_of_a_model(
+    written: tuple[Path, dict[str, list[Any]]], tmp_path: Path
+) -> None:
+    export, nodes = written
+    hostile, cache = tmp_path / "hostile.jsonl", tmp_path / "calls.sqlite"
+    lines = [json.loads(line) for line in export.read_text("utf-8").splitlines()]
+    broken = [{**line, "answer": "{] \x00"} if line["record"] == "call" else line for line in lines]
+    hostile.write_text("".join(json.dumps(line) + "\n" for line in broken), "utf-8")
+    imported = sg.read_extraction(hostile, cache=cache)
+    model, given = CountingModel(), {"extraction": imported.extractions}
+    with by_model(imported.documents, model, cache=cache, **given) as again:
+        assert model.prompts, "what cannot be read is asked for"
+        assert all("Summary" in each.text for each in again.nodes("archrag") if each.metadata.get("by"))
+    cache = tmp_path / "own.sqlite"
+    sg.read_extraction(export, cache=cache)
+    sg.read_extraction(hostile, cache=cache)
+    with by_model(imported.documents, model, cache=cache, **given) as again:
+        assert {name: list(again.nodes(name)) for name in NAMES} == nodes
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "neo4j"])  # a file, a folder

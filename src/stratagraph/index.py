@@ -23,6 +23,7 @@ from stratagraph.ingest.extraction.stage import Given
 from stratagraph.methods import NAMES, WAYS, get_method, get_way
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
+from stratagraph.models.task import stage_of
 from stratagraph.models.tracing import span
 from stratagraph.operations import listing
 from stratagraph.operations.arguments import (
@@ -72,6 +73,7 @@ from stratagraph.types.question import (
 )
 from stratagraph.types.records import (
     BuildReport,
+    CachedCall,
     Chunk,
     Extraction,
     GraphEntity,
@@ -764,6 +766,19 @@ class Index:
         """
         return listing.extractions(self._serve().snapshot)
 
+    def calls(self) -> Iterator[CachedCall]:
+        """Calls by which models wrote names, descriptions and nodes from chunks of this index.
+
+        They are read from the cache that the index was opened with: its folder's, or the shared one. An index
+        behind a URL has none.
+        """
+        snapshot = self._serve().snapshot
+        for cache in self._models.caches(self._folder):
+            for call in cache.all():
+                known = len(snapshot.row_of(call.sources)) == len(set(call.sources)) > 0
+                if known and stage_of(call.task) == "summarize":
+                    yield call
+
     def levels(self, method: str | None = None) -> tuple[Level, ...]:
         """Number of nodes of each kind and level of a method (None: the first), from the top level down."""
         return self._browse().levels(self._serve().built_method(method))
@@ -863,10 +878,11 @@ class Index:
             Target file; for Parquet, Neo4j and Markdown a folder. Existing files are replaced once the new
             ones are complete.
         format
-            `"jsonl"`: everything; `read_extraction` reads the extraction back. `"graphml"`: chunks, entities,
-            relations and nodes as one graph. `"parquet"`: one table per kind. `"neo4j"`: CSV files for
-            `neo4j-admin database import`. `"markdown"`: a wiki, with a page for each thing of two
-            documents or more, each node of a method, and each document. `"html"`: the page of `show`.
+            `"jsonl"`: everything; `read_extraction` reads the extraction back, and the answers of models
+            (`calls`). `"graphml"`: chunks, entities, relations and nodes as one graph. `"parquet"`: one table
+            per kind. `"neo4j"`: CSV files for `neo4j-admin database import`. `"markdown"`: a wiki, with a
+            page for each thing of two documents or more, each node of a method, and each document.
+            `"html"`: the page of `show`.
         method
             Whose nodes to include; None means all methods (for a page: the first).
         where

@@ -96,12 +96,13 @@ def write_jsonl(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write everything to one file of JSON lines.
 
     Each line has `record`: `stratagraph` (the header), `document`, `chunk` (with its `extraction`), `entity`,
-    `relation`, `unit` or `node` (with its `method`).
+    `relation`, `unit`, `node` (with its `method`) or `call` (the answer of a model, see `Index.calls`).
     """
     with whole(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
         header = {"record": "stratagraph", "format": FORMAT, "methods": list(methods)}
         file.write(json.dumps(header) + "\n")
-        for name, records in tables(index, methods):
+        calls: Table = ("call", (asdict(each) for each in index.calls()))
+        for name, records in chain(tables(index, methods), [calls]):
             for record in records:
                 file.write(json.dumps({"record": name, **record}, ensure_ascii=False) + "\n")
 

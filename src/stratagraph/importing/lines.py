@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from stratagraph.importing.draft import Imported
-from stratagraph.types.records import Chunk, Extraction
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.types.records import CachedCall, Chunk, Extraction
 
 FORMAT = 1
 """Version of the JSON lines."""
-_EXTRACTION = TypeAdapter(Extraction)
+_EXTRACTION, _CALL = TypeAdapter(Extraction), TypeAdapter(CachedCall)
+_KEY = re.compile("[0-9a-f]{32}")
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -86,18 +89,31 @@ def json_value(path: Path) -> Any:
     return _value(path.read_bytes(), str(path))
 
 
-def read_extraction(path: str | os.PathLike[str]) -> Imported:
+def read_extraction(path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> Imported:
     """Read the chunks of an exported index and their extractions.
 
     An index built from these has the same graph. Chunks keep text, prefix, place, `ref` and metadata (with
     that of their document); extractions are by chunk id. Derived records of the file are not read.
 
+    Parameters
+    ----------
+    path
+        The file.
+    cache
+        A file of model answers, to which those in the export are added. With it as its `cache`, and with the
+        same model and settings, `build_index` writes the nodes of the export without a model call; groups
+        that another embedder or other settings change are asked about. Answers that the file has stay.
+
     Raises
     ------
     ValueError
-        If the file is no export or a line cannot be read; the message names the line.
+        If the file is no export or a line cannot be read; the message names the line. Nothing is added to
+        the cache then.
+    StoreError
+        If `cache` is another kind of file.
     """
     source = Path(path)
+    calls: list[CachedCall] = []
     chunks: list[Chunk] = []
     extractions: dict[str, Extraction] = {}
     begun = False
@@ -123,9 +139,26 @@ def read_extraction(path: str | os.PathLike[str]) -> Imported:
                 extractions[str(record["id"])] = _EXTRACTION.validate_python(record["extraction"])
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{place}: not a chunk as stratagraph exports it: {error!r}") from error
+        elif record.get("record") == "call" and cache is not None:
+            calls.append(_call(record, extractions, place))
     if not begun:
         raise ValueError(f"{source}: empty")
+    if cache is not None:
+        SqliteCalls(Path(cache)).add(calls)
     return Imported(chunks, extractions)
+
+
+def _call(record: Mapping[str, Any], chunks: Container[str], place: str) -> CachedCall:
+    try:
+        call = _CALL.validate_python(record)
+    except ValidationError as error:
+        what = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ValueError(f"{place}: not a call as stratagraph exports it: {what:.300}") from error
+    if not _KEY.fullmatch(call.key):
+        raise ValueError(f"{place}: the key of a call is no hash of 128 bits: {call.key[:40]!r}")
+    if other := [each for each in call.sources if each not in chunks]:
+        raise ValueError(f"{place}: a call quotes chunk {other[0][:40]!r}, which no line before it has")
+    return call
 
 
 def is_export(path: Path) -> bool:

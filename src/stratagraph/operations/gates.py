@@ -31,7 +31,7 @@ from stratagraph.store.manifest import Manifest
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.system.locks import Lock
 from stratagraph.text.tokens import TokenCounter, choose, named
-from stratagraph.types.protocols import CallCache, Mapper, Progress, Vectors
+from stratagraph.types.protocols import Mapper, Progress, Vectors
 from stratagraph.types.records import Usage
 
 Folder = IndexFolder | ShardedFolder
@@ -162,7 +162,7 @@ class Models:
             self.embedder = embedder if any_embedder else as_embedder(embedder, self._recorded_embedder)
         self.recent_vectors = RecentVectors()
         self._budget = budget
-        self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
+        self._shared: SqliteCalls | None = None if cache is None else SqliteCalls(Path(cache))
         self.progress: Progress | None = None
         if not isinstance(progress, bool):
             if progress is not None and not hasattr(progress, "start"):
@@ -291,6 +291,12 @@ class Models:
             "output_tokens": total.output_tokens,
             "cost": cost_of(models, prices),
         }
+
+    def caches(self, folder: Folder) -> Sequence[SqliteCalls]:
+        """Where the answers to the calls of builds are."""
+        if self._shared is not None:
+            return [self._shared]
+        return [each.calls for each in ([folder] if isinstance(folder, IndexFolder) else folder.folders())]
 
     def batch_gate(
         self, folder: IndexFolder, config: Config, results: Results, earlier: Results

@@ -28,7 +28,7 @@ from stratagraph.store.files import Directory
 from stratagraph.store.layout import CALLS
 from stratagraph.store.lock import now
 from stratagraph.system.locks import Lock
-from stratagraph.types.records import content_key
+from stratagraph.types.records import CachedCall, content_key
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
 FORMAT = 1
@@ -49,6 +49,11 @@ CREATE TABLE IF NOT EXISTS unswept (number INTEGER PRIMARY KEY);
 """
 _EXPECTED = schema_of(_SCHEMA)
 _GET = "SELECT answer, checksum FROM calls LEFT JOIN checksums USING (number) WHERE key = ?"
+_NEXT = """
+SELECT number, key, task, model, answer, checksum FROM calls JOIN checksums USING (number)
+WHERE number > ? ORDER BY number LIMIT 256
+"""
+_SOURCES = "SELECT chunk FROM call_sources WHERE number = ? ORDER BY chunk"
 _PUT = """
 INSERT INTO calls (key, answer, task, model, created) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, created = excluded.created
@@ -139,15 +144,26 @@ class SqliteCalls:
         if database is None:
             return
         with database.transaction() as connection:
-            if deleted():
-                return
-            number = connection.execute(_PUT, (key, answer, task, model, now())).fetchone()[0]
-            connection.execute(
-                "INSERT OR REPLACE INTO checksums VALUES (?, ?)", (number, _checksum(key, answer))
-            )
-            connection.executemany(
-                "INSERT OR IGNORE INTO call_sources VALUES (?, ?)", ((number, chunk) for chunk in sources)
-            )
+            if not deleted():
+                _put(connection, CachedCall(key, task, model, answer, tuple(sources)))
+
+    def add(self, calls: Iterable[CachedCall]) -> None:
+        """Store calls whose keys have no answer yet: all of them, or none if one cannot be stored."""
+        database = self._open(create=True)
+        if database is not None:
+            with database.transaction() as connection:
+                for call in calls:
+                    if self.get(call.key) is None:
+                        _put(connection, call)
+
+    def all(self) -> Iterator[CachedCall]:
+        """All calls whose answers are sound, in the order in which they were first stored."""
+        database, last = self._open(create=False), 0
+        while database is not None and (rows := database.rows(_NEXT, (last,))):
+            for last, key, task, model, answer, checksum in rows:
+                if checksum == _checksum(key, answer):
+                    sources = tuple(chunk for (chunk,) in database.rows(_SOURCES, (last,)))
+                    yield CachedCall(key, task, model, answer, sources)
 
     def purge(self, chunks: Iterable[str]) -> int:
         """Remove every call whose request contained one of these chunks, and all traces in the file.
@@ -319,6 +335,15 @@ def _require_cache(probe: sqlite3.Connection, path: Path) -> None:
             f"Its answers are asked for again. (Its format is {version}; this version reads {FORMAT}.)"
         )
     require_schema(probe, path, _EXPECTED)
+
+
+def _put(connection: sqlite3.Connection, call: CachedCall) -> None:
+    fields = (call.key, call.answer, call.task, call.model, now())
+    number = connection.execute(_PUT, fields).fetchone()[0]
+    checksum = _checksum(call.key, call.answer)
+    connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (number, checksum))
+    pairs = ((number, chunk) for chunk in call.sources)
+    connection.executemany("INSERT OR IGNORE INTO call_sources VALUES (?, ?)", pairs)
 
 
 def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:

@@ -186,6 +186,10 @@ class ShardedFolder:
         folders = [(shard, self._opened(shard)) for shard in self._spread.shards if self._exists(shard)]
         return [(shard, folder) for shard, folder in folders if folder is not None]
 
+    def folders(self) -> list[IndexFolder]:
+        """The folders of all shards that are there."""
+        return [folder for _, folder in self._present()]
+
     def snapshot(self) -> JoinedSnapshot:
         """The current generations; the same object until one of them changes.
 

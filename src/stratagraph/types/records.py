@@ -383,6 +383,21 @@ class GraphUnit:
 
 
 @dataclass(frozen=True, slots=True)
+class CachedCall:
+    """A model's answer to a call of a build, as it was written.
+
+    `key` is a hash of the task, the prompt and the model's name and settings; `sources` are ids of the chunks
+    that the prompt quotes.
+    """
+
+    key: str
+    task: str
+    model: str
+    answer: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MethodNode:
     """A node of a method: a summary, a community, an attribute.
 
