@@ -67,8 +67,19 @@ def test_every_method_of_index_has_its_twin() -> None:
         twin = inspect.signature(getattr(sg.Index, f"a{name}")).parameters
         assert inspect.signature(getattr(sg.Index, name)).parameters == twin
         public -= {name, f"a{name}"}
-    local = {"answer_k", "calls", "chunks", "close", "copy_to", "documents", "entities", "find_chunks", "relations"}
-    local |= {"browse", "export", "extractions", "levels", "nodes", "reload", "show", "show_report", "units"}
+    local = {"answer_k", "chunks", "close", "copy_to", "documents", "entities", "find_chunks", "relations"}
+    local |= {
+        "browse",
+        "calls",
+        "export",
+        "extractions",
+        "levels",
+        "nodes",
+        "reload",
+        "show",
+        "show_report",
+        "units",
+    }
     local |= {"about", "embeddings", "files", "nearest", "neighbours", "to_networkx", "warm"}
     assert public == local | {"stats", "astats", "verify", "averify"}
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Container, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,8 @@ def read_extraction(path: str | os.PathLike[str], *, cache: str | os.PathLike[st
     if not begun:
         raise ValueError(f"{source}: empty")
     if cache is not None:
-        SqliteCalls(Path(cache)).add(calls)
+        with closing(SqliteCalls(Path(cache))) as answers:
+            answers.add(calls)
     return Imported(chunks, extractions)
 
 
