@@ -68,19 +68,18 @@ def test_every_method_of_index_has_its_twin() -> None:
         assert inspect.signature(getattr(sg.Index, name)).parameters == twin
         public -= {name, f"a{name}"}
     local = {"answer_k", "chunks", "close", "copy_to", "documents", "entities", "find_chunks", "relations"}
+    local |= {"browse", "export", "extractions", "levels", "nodes", "reload", "show", "show_report", "units"}
     local |= {
-        "browse",
+        "about",
         "calls",
-        "export",
-        "extractions",
-        "levels",
-        "nodes",
-        "reload",
-        "show",
-        "show_report",
-        "units",
+        "embeddings",
+        "files",
+        "nearest",
+        "neighbours",
+        "to_networkx",
+        "until",
+        "warm",
     }
-    local |= {"about", "embeddings", "files", "nearest", "neighbours", "to_networkx", "warm"}
     assert public == local | {"stats", "astats", "verify", "averify"}
 
 
