@@ -70,7 +70,7 @@ _COUNTS = {word: str(count) for count, word in enumerate(_COUNTED.split(), 2)}
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Claim:
     """What a statement says: its names, its numbers, and the beginnings of its other words."""
 
     words: tuple[str, ...]
@@ -88,7 +88,7 @@ class Said:
         """The first word, whose capital does not tell whether it is a name."""
         return self.words[0].lower() if self.words else ""
 
-    def knowing(self, other: Said) -> Said:
+    def knowing(self, other: Claim) -> Claim:
         """The same with the first word as a name, if another statement tells that it is one."""
         both = self.first == other.first and not self.first.endswith("s") and self.words[1:2] != (":",)
         if self.first not in other.names and (not both or self.first in _SMALL):
@@ -97,7 +97,7 @@ class Said:
         return replace(self, names=self.names | {self.first}, rest=rest)
 
     @classmethod
-    def of(cls, text: str, title: str = "") -> Said:
+    def of(cls, text: str, title: str = "") -> Claim:
         """Read a statement, without what tells only since when it holds; the title names what it is about."""
         words = tuple(_TOKEN.findall(_DAY.sub(r"\1/\2/\3", _WHEN.sub(" ", text))))
         names, numbers, rest = {word.lower() for word in _TOKEN.findall(title)}, set[str](), set[str]()
@@ -138,7 +138,7 @@ def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     if len({*days.values()}) < 2:
         return tuple(hits)
     before: dict[int, tuple[int, str]] = {}
-    about: defaultdict[str, list[tuple[int, Said]]] = defaultdict(list)
+    about: defaultdict[str, list[tuple[int, Claim]]] = defaultdict(list)
     for at in sorted(days, key=days.__getitem__):
         own = list(_said(hits[at].text))
         stated = {said.meaning for said in own}
@@ -158,16 +158,16 @@ def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     )
 
 
-def _said(text: str) -> Iterator[Said]:
+def _said(text: str) -> Iterator[Claim]:
     title, begin = title_line(text)
     title = re.sub(r"[\d\W_]+", " ", title)
     for statement in statements(text, begin)[:_MOST]:
-        said = Said.of(text[statement.start : statement.end], title)
+        said = Claim.of(text[statement.start : statement.end], title)
         if 3 <= len(said.words) <= _LONGEST:
             yield said
 
 
-def changed(old: Said, new: Said) -> str:
+def changed(old: Claim, new: Claim) -> str:
     """The older value of two statements that differ in a value alone; empty if they do not."""
     old, new = old.knowing(new), new.knowing(old)
     if {old.first, new.first} & _ONE_OF_MANY and not (old.is_price and new.is_price):
@@ -195,7 +195,7 @@ def changed(old: Said, new: Said) -> str:
     return _as_written(old, names[0])
 
 
-def _lasts(said: Said, value: str) -> bool:
+def _lasts(said: Claim, value: str) -> bool:
     """Whether a number is of something that lasts, and not of one event among many."""
     words = {word.lower() for word in said.words}
     if words & _EVENTS or _HAPPENED.search(_STATES.sub(" ", " ".join(said.words).lower())):
@@ -203,7 +203,7 @@ def _lasts(said: Said, value: str) -> bool:
     return not (_YEAR.fullmatch(value) or "/" in value) or bool(words & _ENDS)
 
 
-def _alike(old: Said, new: Said, values: Set[str]) -> bool | None:
+def _alike(old: Claim, new: Claim, values: Set[str]) -> bool | None:
     """Whether two statements have the same words but for values; None if they are worded otherwise."""
     words = [[*map(_value, said.words)] for said in (old, new)]
     matcher = SequenceMatcher(None, words[0], words[1], autojunk=False)
@@ -225,5 +225,5 @@ def _value(word: str) -> str:
         return low
 
 
-def _as_written(said: Said, keys: frozenset[str]) -> str:
+def _as_written(said: Claim, keys: frozenset[str]) -> str:
     return " ".join(word for word in said.words if keys & {word.lower(), _value(word)})
