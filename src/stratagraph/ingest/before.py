@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import VECTORS
-from stratagraph.kernels.ranges import ranges
+from stratagraph.kernels.ranges import borders, ranges
 from stratagraph.types.protocols import Rows, Stored, Vectors
 
 
@@ -71,7 +71,7 @@ class Before:
         indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
         sizes = indptr[rows + 1] - indptr[rows]
         chunks = self._chunks_now[indices[ranges(indptr[rows], sizes)]]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), chunks
+        return borders(sizes), chunks
 
 
 def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:

@@ -138,9 +138,10 @@ class CHNSW:
         k: int,
         *,
         ef: int | Sequence[int] | None = None,
+        lowest: int = 0,
         threads: int = 1,
-    ) -> list[TopK]:
-        """`search_all` for queries of shape (m, dimension).
+    ) -> list[tuple[Nodes, Matrix]]:
+        """`search_all` for queries of shape (m, dimension), from the top layer down to `lowest`.
 
         Returns
         -------
@@ -151,8 +152,11 @@ class CHNSW:
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
             raise ValueError(f"a query has shape ({self.dimension},), not {queries.shape[1:]}")
         _check_k(k)
-        rows, scores = self._searched(queries, k, ef, 0, threads)
-        return [(rows[level], scores[level]) for level in range(len(rows))]
+        k = self._present(k)
+        shape = (len(self._layers), len(queries), k)
+        rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+        self._graph.search(queries, k, self._pools(k, ef), lowest, threads, rows, scores)
+        return list(zip(rows, scores, strict=True))
 
     def delete(self, layer: int, rows: NDArray[np.integer]) -> None:
         """Delete nodes of a layer; nodes that were linked to them are linked to their neighbours."""
@@ -253,8 +257,8 @@ class CHNSW:
             truth = self._layers[level].exact(sample, CALIBRATED_K)
             for ef[level] in EFS:
                 pools = [max(each, CALIBRATED_K) for each in ef]
-                rows, _ = self._searched(sample, CALIBRATED_K, pools, level, 1)
-                hits = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
+                rows, _ = self.search_many(sample, CALIBRATED_K, ef=pools, lowest=level)[level]
+                hits = [np.isin(t, r).sum() for t, r in zip(truth, rows, strict=True)]
                 if sum(hits) >= self.options.recall * truth.size:
                     break
         self._ef = ef
@@ -272,17 +276,6 @@ class CHNSW:
         self._calibrate(stale)
         for level in stale:
             self._changes[level] = 0
-
-    def _searched(
-        self, queries: Matrix, k: int, ef: int | Sequence[int] | None, lowest: int, threads: int
-    ) -> tuple[Nodes, Matrix]:
-        """Rows and scores of shape (layers, m, k), from the top layer down to `lowest`."""
-        k = self._present(k)
-        pools = self._pools(k, ef)
-        shape = (len(self._layers), len(queries), k)
-        rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
-        self._graph.search(queries, k, pools, lowest, threads, rows, scores)
-        return rows, scores
 
     def _present(self, k: int) -> int:
         """At most as many results as the largest layer has nodes, and at least 1."""

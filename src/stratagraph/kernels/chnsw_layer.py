@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.kernels.checks import check_borders, check_finite, check_layout, check_range
-from stratagraph.kernels.ranges import distinct
+from stratagraph.kernels.ranges import borders, distinct
 
 Matrix = NDArray[np.float32]
 Nodes = NDArray[np.int32]
@@ -261,7 +261,7 @@ class Layer:
         span = int(pairs[:, 1].max(initial=0)) + 1
         keys = distinct(pairs[:, 0] * span + pairs[:, 1])
         counts = np.bincount(keys // span, minlength=self.count)
-        self.child_from = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.child_from = borders(counts)
         self.children = (keys % span).astype(np.int32)
 
     def arrays(self) -> dict[str, Array]:

@@ -43,7 +43,7 @@ def knn_graph(
     layer = index._layers[0]
     k = min(k, max(layer.count - 1, 0))
     if not layer.linked or _MANY * k >= layer.count:
-        (rows, *_), (scores, *_) = index._searched(layer.floats(), k + 1, None, 0, threads)
+        rows, scores = index.search_many(layer.floats(), k + 1, threads=threads)[0]
         itself = rows == np.arange(len(rows))[:, None]
         itself[~itself.any(axis=1), -1] = True
         shape = len(rows), rows.shape[1] - 1

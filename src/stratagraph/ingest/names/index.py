@@ -24,7 +24,7 @@ from stratagraph.ingest.checks import Checks, damage
 from stratagraph.ingest.names.spelling import canonical, name_words, words
 from stratagraph.kernels.bm25 import Postings
 from stratagraph.kernels.checks import check_ascending
-from stratagraph.kernels.ranges import among, ranges
+from stratagraph.kernels.ranges import among, borders, ranges
 from stratagraph.text.stopwords import stop_words
 from stratagraph.types.built import Holds
 from stratagraph.types.records import content_keys
@@ -162,14 +162,14 @@ def updated(
     stays = now >= 0
     lengths, old_lengths = np.zeros(size, np.int64), np.diff(before["starts"])[stays]
     lengths[now[stays]], lengths[new_rows] = old_lengths, new_lengths
-    starts = _borders(lengths)
+    starts = borders(lengths)
     sequence = np.zeros(int(starts[-1]), np.uint32)
     old_words = ranges(before["starts"][:-1][stays], old_lengths)
     sequence[ranges(starts[now[stays]], old_lengths)] = before["sequence"][old_words]
     sequence[ranges(starts[new_rows], new_lengths)] = codes.astype(np.uint32)
 
     has_words = new_lengths > 0
-    new_keys = sequence_keys(codes, _borders(new_lengths))[has_words]
+    new_keys = sequence_keys(codes, borders(new_lengths))[has_words]
     name_keys = np.concatenate([before["name_keys"], new_keys])
     name_rows = np.concatenate([now[before["name_rows"]], new_rows[has_words]])
     order = np.lexsort((name_rows, name_keys))
@@ -214,10 +214,6 @@ def _read(names: Sequence[str]) -> tuple[list[str], Codes, NDArray[np.int64]]:
 
     places = np.fromiter(flat(), np.int64)
     return list(numbers), content_keys(numbers)[places], lengths
-
-
-def _borders(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def _spelling(

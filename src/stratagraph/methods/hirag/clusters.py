@@ -21,7 +21,7 @@ from stratagraph.ingest.carryover import Keys, needs_reclustering
 from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
-from stratagraph.kernels.ranges import order, ranges, split
+from stratagraph.kernels.ranges import borders, order, ranges, split
 from stratagraph.methods.drift import Drift, Measures
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.types.built import Arrays, Holds
@@ -79,7 +79,7 @@ def previous_clusters(previous: Stored | None, level: int, now: Rows, count: int
         return None
     places_left = places_left[order(places[places_left], count)]
     places_left = places_left[order(numbers[places_left], len(rows))]
-    return Clusters(np.concatenate([[0], np.cumsum(left[stays])]), places[places_left], rows[stays])
+    return Clusters(borders(left[stays]), places[places_left], rows[stays])
 
 
 def cluster(
@@ -153,7 +153,7 @@ def _in_order(clusters: Clusters) -> Clusters:
     )
     by = np.lexsort(table[::-1])
     rows = clusters.rows[ranges(clusters.indptr[by], sizes[by])]
-    return Clusters(np.concatenate([[0], np.cumsum(sizes[by])]), rows, clusters.before[by])
+    return Clusters(borders(sizes[by]), rows, clusters.before[by])
 
 
 def _measured(vectors: Vectors, clusters: Clusters) -> Measures:
@@ -178,10 +178,10 @@ def arrays(layers: Sequence[Clusters], ids: Sequence[Keys], members: Sequence[Ro
     none = np.zeros(0, np.int64)
     rows = [each[layer.rows] for layer, each in zip(layers, members, strict=True)]
     levels = np.repeat(np.arange(len(layers)), [len(layer.before) for layer in layers])
-    borders = np.cumsum(np.concatenate([[0], *(layer.sizes for layer in layers)]), dtype=np.int64)
+    indptr = np.cumsum(np.concatenate([[0], *(layer.sizes for layer in layers)]), dtype=np.int64)
     all_members = np.concatenate([none, *rows]).astype(np.int32)
     return (
-        Holds.ROWS.of({"clusters.indptr": borders, "clusters.members": all_members})
+        Holds.ROWS.of({"clusters.indptr": indptr, "clusters.members": all_members})
         | Holds.MEASURES.of({"clusters.levels": levels.astype(np.int16)})
         | Holds.CONTENT.of({IDS: np.concatenate([np.zeros((0, 2), np.uint64), *ids])})
     )

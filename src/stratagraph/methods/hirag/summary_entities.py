@@ -23,7 +23,7 @@ from stratagraph.ingest.marks import Marks, combined, find_marks, label_sums, li
 from stratagraph.ingest.names.index import canonical
 from stratagraph.ingest.summarize import MODEL, answered
 from stratagraph.ingest.summarize import Summary as Extract
-from stratagraph.kernels.ranges import distinct, ranges, split
+from stratagraph.kernels.ranges import borders, distinct, ranges, split
 from stratagraph.methods.hirag.clusters import IDS, Clusters
 from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations
 from stratagraph.methods.hirag.naming import (
@@ -231,7 +231,7 @@ class SummaryWriter:
         """
         entities, sizes = self._entities, clusters.sizes
         several = np.flatnonzero(sizes > 1)
-        indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
+        indptr = borders(sizes[several])
         members = layer[clusters.rows[np.repeat(sizes > 1, sizes)]]
         settings = np.full(len(several), self._builder.config.summary_tokens, np.uint64)
         ids, marks = (
