@@ -120,13 +120,7 @@ def test_what_a_guide_names_exists(guide: str) -> None:
 
 @pytest.mark.parametrize(
     "span",
-    [
-        "search.filters.nothing",
-        "search/nowhere.py",
-        "methods/<method>/no.py",
-        "sg.Nothing",
-        "NoSuchClass",
-    ],
+    ["search.filters.nothing", "search/nowhere.py", "methods/<method>/no.py", "sg.Nothing", "NoSuchClass"],
 )
 def test_what_does_not_exist_is_noticed(span: str) -> None:
     assert problem(span)

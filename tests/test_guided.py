@@ -199,10 +199,7 @@ def test_a_further_call_of_an_overview_sees_what_was_found_and_asks_for_what_is_
     assert {"the comet of 1881", "pears and the grey scald"} <= {each["query"] for each in found.trace}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ["no idea", '{"needed": []}', '{"needed": [77, -1, 0]}'],
-)
+@pytest.mark.parametrize("answer", ["no idea", '{"needed": []}', '{"needed": [77, -1, 0]}'])
 def test_without_a_usable_answer_the_hits_are_those_of_the_question(opened: Opened, answer: str) -> None:
     with opened(lambda texts, question: answer) as index:
         plain = index.retrieve(QUESTION, 8)

@@ -20,12 +20,7 @@ from stratagraph.importing import (
 )
 from stratagraph.ingest.loaders import read_documents
 from stratagraph.ingest.names.index import canonical
-from stratagraph.types.records import (
-    Chunk,
-    Document,
-    EntityMention,
-    RelationMention,
-)
+from stratagraph.types.records import Chunk, Document, EntityMention, RelationMention
 from tests.ingest.graph.reference import grouped
 
 GOLDEN = Path(__file__).with_name("golden") / "imports"

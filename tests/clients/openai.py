@@ -195,8 +195,4 @@ def _text(content: Any) -> str:
     return "".join(part.get("text", "") for part in content or ())
 
 
-PATHS = {
-    "/v1/chat/completions": chat,
-    "/v1/completions": complete,
-    "/v1/embeddings": embed,
-}
+PATHS = {"/v1/chat/completions": chat, "/v1/completions": complete, "/v1/embeddings": embed}

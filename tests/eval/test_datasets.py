@@ -167,7 +167,7 @@ def test_an_export_is_an_extraction(tmp_path: Path) -> None:
 
 def test_given_extractions(tmp_path: Path) -> None:
     files = {
-        "openie.jsonl": [{"passage_id": "a", "entities": ["Ada"], "triples": [["Ada", "kept", "light"]]}],
+        "openie.jsonl": [{"passage_id": "a", "entities": ["Ada"], "triples": [["Ada", "kept", "light"]]}]
     }
     folder = put(tmp_path, {**PLAIN, **files})
     dataset = load_dataset(folder, extraction="openie.jsonl")

@@ -116,8 +116,7 @@ def set_to(name: str, value: int) -> Callable[[dict[str, Any]], None]:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [set_to("rows", -1), set_to("rows", 99), set_to("starts", -5), set_to("starts", 2**62)],
+    "change", [set_to("rows", -1), set_to("rows", 99), set_to("starts", -5), set_to("starts", 2**62)]
 )
 def test_damage_is_a_named_error(change: Callable[[dict[str, Any]], None]) -> None:
     arrays = LexicalIndex.build(CATS)

@@ -106,9 +106,7 @@ def test_the_api_counts_a_guided_search_as_an_answer(demo_folder: Path, expected
 
 def test_an_agent_is_told_of_the_limit(demo_folder: Path, expected: list[str], mcp_client: Any) -> None:
     server = create_server(
-        demo_folder,
-        lambda: sg.open_index(demo_folder, ScriptedChatModel(reply), FakeEmbedder()),
-        answers=2.0,
+        demo_folder, lambda: sg.open_index(demo_folder, ScriptedChatModel(reply), FakeEmbedder()), answers=2.0
     )
 
     async def calls() -> tuple[Any, Any]:

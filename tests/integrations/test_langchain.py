@@ -204,11 +204,7 @@ def test_document_ids() -> None:
     chunks = to_chunks(pieces)
     assert [
         (c.document_id, c.ordinal, c.text, c.start, c.end, c.ref) for c in chunks if c.text != "other"
-    ] == [
-        ("a.txt", 0, "one", 0, 3, ""),
-        ("a.txt", 1, "two", 4, 7, ""),
-        ("own", 0, "three", -1, -1, "own"),
-    ]
+    ] == [("a.txt", 0, "one", 0, 3, ""), ("a.txt", 1, "two", 4, 7, ""), ("own", 0, "three", -1, -1, "own")]
     assert len([chunk for chunk in chunks if chunk.text == "other"]) == 1
     assert {c.document_id for c in to_chunks([pieces[0], pieces[4]], "source")} == {"a.txt"}
     assert [c.document_id for c in to_chunks(pieces[:1], lambda document: "x")] == ["x"]

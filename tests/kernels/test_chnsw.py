@@ -92,13 +92,7 @@ def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: in
     seed=st.integers(0, 10**6),
 )
 def test_with_the_whole_layer_as_pool_results_are_exact(
-    sizes: list[int],
-    dimension: int,
-    codes: Any,
-    links: int,
-    duplicates: bool,
-    tree: bool,
-    seed: int,
+    sizes: list[int], dimension: int, codes: Any, links: int, duplicates: bool, tree: bool, seed: int
 ) -> None:
     layers, children = hierarchy(sizes, dimension, seed)
     if duplicates:
@@ -106,13 +100,7 @@ def test_with_the_whole_layer_as_pool_results_are_exact(
             layer[np.random.default_rng(seed).integers(0, max(len(layer), 1) // 2 + 1, len(layer))]
             for layer in layers
         ]
-    index = built(
-        layers,
-        children if tree else None,
-        codes=codes,
-        links=links,
-        scan_limit=0,
-    )
+    index = built(layers, children if tree else None, codes=codes, links=links, scan_limit=0)
     query = np.random.default_rng(seed).normal(size=dimension).astype(np.float32)
     check_exact(index, layers, unit(query), 7)
 
@@ -159,20 +147,10 @@ def test_recall_is_as_promised_on_clusters(codes: Any) -> None:
     seed=st.integers(0, 10**6),
 )
 @example(  # its last layer loses all nodes
-    before=[0, 0, 11],
-    keep=0.0,
-    codes="int8",
-    keep_vectors=False,
-    tree=False,
-    seed=296355,
+    before=[0, 0, 11], keep=0.0, codes="int8", keep_vectors=False, tree=False, seed=296355
 )
 def test_brought_up_to_date_it_holds_the_new_layers(
-    before: list[int],
-    keep: float,
-    codes: Any,
-    keep_vectors: bool,
-    tree: bool,
-    seed: int,
+    before: list[int], keep: float, codes: Any, keep_vectors: bool, tree: bool, seed: int
 ) -> None:
     layers, children = hierarchy(before, 12, seed)
     how: dict[str, Any] = {"codes": codes, "keep_vectors": keep_vectors, "links": 4}

@@ -151,8 +151,7 @@ def test_strange_graphs_and_vectors(name: str, spoil: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("augmentation", "clustering"),
-    [("none", "leiden"), ("knn", "leiden"), ("none", "leidenalg")],
+    ("augmentation", "clustering"), [("none", "leiden"), ("knn", "leiden"), ("none", "leidenalg")]
 )
 def test_any_augmentation_with_any_clustering(augmentation: str, clustering: str) -> None:
     config = {"archrag": {"augmentation": augmentation, "clustering": clustering, "max_community": 6}}
@@ -297,11 +296,7 @@ def test_a_filter_is_exact_and_tight() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"mode": "paper", "codes": "float32", "ef": 120},
-        {"mode": "paper", "ef": 64, "links": 8},
-    ],
+    "settings", [{"mode": "paper", "codes": "float32", "ef": 120}, {"mode": "paper", "ef": 64, "links": 8}]
 )
 def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) -> None:
     index = built({"documents": documents(60)}, config={"archrag": settings})

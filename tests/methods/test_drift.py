@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from stratagraph.kernels.leiden import modularity, resized
-from stratagraph.methods.drift import (
-    COMPARE_SHARE,
-    DRIFT,
-    STALE,
-    Drift,
-    Measures,
-    drifted,
-)
+from stratagraph.methods.drift import COMPARE_SHARE, DRIFT, STALE, Drift, Measures, drifted
 
 
 def cliques(count: int, size: int = 6) -> np.ndarray:

@@ -84,24 +84,13 @@ class Scripted:
 def built(method: str, given: Given, llm: Any = None, **config: Any) -> sg.Index:
     documents, extraction = given
     return sg.build_index(
-        documents,
-        method,
-        None,
-        llm,
-        FakeEmbedder(),
-        config,
-        progress=False,
-        extraction=extraction,
+        documents, method, None, llm, FakeEmbedder(), config, progress=False, extraction=extraction
     )
 
 
 @pytest.mark.parametrize(
     ("method", "kind", "least"),
-    [
-        ("hirag", "FindingsSchema", 0.7),
-        ("noderag", "ElementsSchema", 0.9),
-        ("noderag", "attribute", 0.9),
-    ],
+    [("hirag", "FindingsSchema", 0.7), ("noderag", "ElementsSchema", 0.9), ("noderag", "attribute", 0.9)],
 )
 def test_descriptions_of_relations_are_in_the_prompts(method: str, kind: str, least: float) -> None:
     model = Scripted()

@@ -114,10 +114,7 @@ LAYOUTS: dict[str, tuple[Files, list[str], tuple[Asked, ...]]] = {
         ["Orrin"],
         (
             Asked(
-                "a1",
-                "Which islands?",
-                ("Orrin and Sarn are islands.",),
-                parts=(("Orrin", "Orin"), ("Sarn",)),
+                "a1", "Which islands?", ("Orrin and Sarn are islands.",), parts=(("Orrin", "Orin"), ("Sarn",))
             ),
         ),
     ),

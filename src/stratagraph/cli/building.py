@@ -258,11 +258,7 @@ def sync(
 @open_options
 @command
 def delete(
-    index: str,
-    names: Sequence[str],
-    missing_ok: bool,
-    models: dict[str, Any],
-    output: Output,
+    index: str, names: Sequence[str], missing_ok: bool, models: dict[str, Any], output: Output
 ) -> None:
     """Delete documents from INDEX, with everything that came from them alone.
 
@@ -280,12 +276,7 @@ def delete(
 @click.option("--method", help="Only this method.")
 @open_options
 @command
-def regroup(
-    index: str,
-    method: str | None,
-    models: dict[str, Any],
-    output: Output,
-) -> None:
+def regroup(index: str, method: str | None, models: dict[str, Any], output: Output) -> None:
     """Compute the communities and clusters of INDEX again, as a new build would.
 
     Updates keep existing groups. In `stratagraph stats`, `changed` counts the members that changed since the
@@ -345,10 +336,7 @@ def batch() -> None:
 @inputs_argument
 @_OUT
 @click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    help="A method; may be repeated. Default: the methods of the index.",
+    "--method", "methods", multiple=True, help="A method; may be repeated. Default: the methods of the index."
 )
 @models_options
 @config_options

@@ -60,11 +60,7 @@ PASSAGES, PASSAGE_TOKENS = 10, 1500
 @click.option("--view", type=click.Choice(VIEWS), help="Search by the walk, whatever the method.")
 @click.option("--no-fill", is_flag=True, help="The method's own results, without passages of the walk.")
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
-@click.option(
-    "--decompose",
-    is_flag=True,
-    help="Ask the model (one call) for the names in the question.",
-)
+@click.option("--decompose", is_flag=True, help="Ask the model (one call) for the names in the question.")
 @click.option(
     "--rank",
     type=click.Choice(RANKS),
@@ -114,11 +110,7 @@ PASSAGES, PASSAGE_TOKENS = 10, 1500
 @click.option(
     "--answer/--no-answer", default=True, show_default=True, help="Write an answer, or only list hits."
 )
-@click.option(
-    "--length",
-    type=click.Choice(LENGTHS),
-    help="Length of the answer. Default: brief.",
-)
+@click.option("--length", type=click.Choice(LENGTHS), help="Length of the answer. Default: brief.")
 @click.option(
     "--passages", is_flag=True, help="Print numbered passages, whole, and nothing else: for agents."
 )

@@ -10,13 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.kernels.checks import (
-    check_borders,
-    check_csr,
-    check_finite,
-    check_layout,
-    check_range,
-)
+from stratagraph.kernels.checks import check_borders, check_csr, check_finite, check_layout, check_range
 from stratagraph.kernels.topk import SKETCH_BITS
 
 Array = NDArray[Any]

@@ -140,13 +140,7 @@ class Graph:
     def repair(self, level: int) -> int: ...
     def link_down(self, level: int, rows: NDArray[np.int32], ef: int, threads: int) -> None: ...
     def neighbours(
-        self,
-        level: int,
-        k: int,
-        ef: int,
-        threads: int,
-        rows: NDArray[np.int32],
-        scores: NDArray[np.float32],
+        self, level: int, k: int, ef: int, threads: int, rows: NDArray[np.int32], scores: NDArray[np.float32]
     ) -> None: ...
     def counters(self) -> tuple[int, int, int, int]: ...
 

@@ -62,8 +62,5 @@ def centrality(ends: NDArray[np.integer], nodes: int, sources: NDArray[np.intege
     degree = 2 * len(edges) / nodes
     scale = max(1, math.floor(math.log10(nodes)))
     return Centrality(
-        cores,
-        between,
-        max(1, math.floor(math.log(nodes) * math.sqrt(degree))),
-        float(between.mean()) * scale,
+        cores, between, max(1, math.floor(math.log(nodes) * math.sqrt(degree))), float(between.mean()) * scale
     )

@@ -24,21 +24,14 @@ NearestOthers = Callable[[Matrix, int], NDArray[np.integer]]
 
 
 def knn_graph(
-    vectors: NDArray[np.floating],
-    k: int,
-    *,
-    ef: int = 32,
-    seed: int = 0,
-    threads: int = 1,
+    vectors: NDArray[np.floating], k: int, *, ef: int = 32, seed: int = 0, threads: int = 1
 ) -> tuple[Nodes, Matrix]:
     """Rows and scores of the k nearest others of every vector by inner product, approximately.
 
     Both have shape (n, min(k, n - 1)), best first, filled up with -1 where fewer were found.
     """
     index = CHNSW.build(
-        [vectors],
-        options=Options(links=12, ef_construction=40, recall=0.01, seed=seed),
-        threads=threads,
+        [vectors], options=Options(links=12, ef_construction=40, recall=0.01, seed=seed), threads=threads
     )
     layer = index._layers[0]
     k = min(k, max(layer.count - 1, 0))

@@ -107,9 +107,7 @@ def hierarchical_leiden(
 
 
 def modularity(
-    ends: NDArray[np.integer],
-    weights: NDArray[np.floating] | None,
-    labels: NDArray[np.integer],
+    ends: NDArray[np.integer], weights: NDArray[np.floating] | None, labels: NDArray[np.integer]
 ) -> float:
     """Share of weight inside communities less its expectation (Newman and Girvan, 2004); at most 1.
 

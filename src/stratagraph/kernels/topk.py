@@ -157,11 +157,7 @@ class Sketch:
 
     @classmethod
     def build(
-        cls,
-        vectors: Matrix,
-        *,
-        previous: tuple[Sketch, Rows] | None = None,
-        steady: bool = False,
+        cls, vectors: Matrix, *, previous: tuple[Sketch, Rows] | None = None, steady: bool = False
     ) -> Sketch:
         """Sketch vectors of shape (n, dimension).
 

@@ -358,10 +358,7 @@ class ProcessMapper(ApartMapper):
             posix = os.name == "posix"
             with environment(SAFE_PATH):  # loky lets nobody else choose the environment of its trackers
                 self._pool = ProcessPoolExecutor(
-                    self.workers,
-                    timeout=IDLE,
-                    initializer=end_with_parent if posix else None,
-                    env=SAFE_PATH,
+                    self.workers, timeout=IDLE, initializer=end_with_parent if posix else None, env=SAFE_PATH
                 )
                 if posix:
                     from multiprocessing import resource_tracker

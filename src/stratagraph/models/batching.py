@@ -208,13 +208,7 @@ class BatchGate(ModelGate):
     """
 
     def __init__(
-        self,
-        llm: object,
-        embedder: object | None,
-        *,
-        results: Results,
-        earlier: Results,
-        **keywords: Any,
+        self, llm: object, embedder: object | None, *, results: Results, earlier: Results, **keywords: Any
     ) -> None:
         super().__init__(llm, embedder, **keywords)
         for sender in self._requests.values():

@@ -392,12 +392,7 @@ class GateEmbedder:
 
         try:
             async with self.slots.one(timeout) as slot:
-                return await with_retries(
-                    once,
-                    limits=self._limits,
-                    sleep=self._sleep,
-                    worthwhile=again,
-                )
+                return await with_retries(once, limits=self._limits, sleep=self._sleep, worthwhile=again)
         except (EmbedderError, MapperError):
             raise
         except Exception as error:

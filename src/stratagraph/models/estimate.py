@@ -125,19 +125,11 @@ class CountingGate(ModelGate):
     """
 
     def __init__(
-        self,
-        llm: object | None,
-        embedder: object | None,
-        *,
-        dimension: int | None = None,
-        **keywords: Any,
+        self, llm: object | None, embedder: object | None, *, dimension: int | None = None, **keywords: Any
     ) -> None:
         size = dimension or DEFAULT_DIMENSION
         super().__init__(
-            llm,
-            None if embedder is None else PseudoEmbedder(embedder, size),
-            dimension=dimension,
-            **keywords,
+            llm, None if embedder is None else PseudoEmbedder(embedder, size), dimension=dimension, **keywords
         )
         self._counted: set[str] = set()
 

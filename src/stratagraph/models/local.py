@@ -59,11 +59,7 @@ class MiniLMEmbedder:
     dimension = 384
 
     def __init__(
-        self,
-        *,
-        model: StrPath | None = None,
-        tokenizer: StrPath | None = None,
-        products: Products = "int8",
+        self, *, model: StrPath | None = None, tokenizer: StrPath | None = None, products: Products = "int8"
     ) -> None:
         names = {how: name for name, how in _MINILM.items()}
         if products not in names:

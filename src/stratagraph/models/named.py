@@ -24,10 +24,7 @@ _MAKERS = {
     "llm": ("langchain.chat_models", "init_chat_model"),
     "embedder": ("langchain.embeddings", "init_embeddings"),
 }
-_ADAPTERS = {
-    "langchain_core": "langchain_stratagraph",
-    "llama_index": "llama_index_stratagraph",
-}
+_ADAPTERS = {"langchain_core": "langchain_stratagraph", "llama_index": "llama_index_stratagraph"}
 
 
 def adapter_of(value: object, what: str = "_models") -> Any | None:

@@ -300,11 +300,7 @@ class Requests:
 
         try:
             return await with_retries(
-                counted,
-                limits=self._limits,
-                sleep=self._sleep,
-                worthwhile=again,
-                before_pause=before_pause,
+                counted, limits=self._limits, sleep=self._sleep, worthwhile=again, before_pause=before_pause
             )
         except Exception as error:
             if timed_out(error):

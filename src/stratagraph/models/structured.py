@@ -19,14 +19,7 @@ from pydantic.fields import FieldInfo
 from stratagraph.errors import ParseFailed
 from stratagraph.models.cleaning import clean
 
-__all__ = [
-    "Parser",
-    "is_refusal",
-    "json_as",
-    "plain_text",
-    "read_json",
-    "readable",
-]
+__all__ = ["Parser", "is_refusal", "json_as", "plain_text", "read_json", "readable"]
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

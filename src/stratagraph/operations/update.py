@@ -41,11 +41,7 @@ from stratagraph.operations.changes import (
     settings_of,
 )
 from stratagraph.operations.checks import UNNAMED, blamed, check_all
-from stratagraph.operations.documents import (
-    Intake,
-    arrivals,
-    require_some,
-)
+from stratagraph.operations.documents import Intake, arrivals, require_some
 from stratagraph.operations.gates import Models
 from stratagraph.operations.origins import documents_of
 from stratagraph.store.folder import IndexFolder
@@ -245,10 +241,7 @@ class _Update:
         digests: dict[str, str] = {}
         with self._gate.stage("read"):
             coming = arrivals(
-                self._change.documents,
-                self._config.chunking,
-                self._target.models.count_tokens,
-                self._notes,
+                self._change.documents, self._config.chunking, self._target.models.count_tokens, self._notes
             )
             for each in self._until_stopped(coming):
                 if each.id in digests:

@@ -40,11 +40,7 @@ class Ranking:
 
     @classmethod
     def of(
-        cls,
-        origin: Origin,
-        rows: Rows,
-        scores: NDArray[np.floating],
-        trace: Sequence[Metadata] | None = None,
+        cls, origin: Origin, rows: Rows, scores: NDArray[np.floating], trace: Sequence[Metadata] | None = None
     ) -> Ranking:
         """A ranking of one origin; without a trace, scores are cosine similarities and it says so."""
         traces = [{"similarity": float(score)} for score in scores] if trace is None else trace

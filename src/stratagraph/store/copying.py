@@ -83,10 +83,7 @@ def _copy_generation(source: Layout, target: Layout) -> None:
 
 
 def take_over(
-    target: Layout,
-    manifest: Manifest,
-    files: FilesInBlocks,
-    finish: Callable[[Directory], None],
+    target: Layout, manifest: Manifest, files: FilesInBlocks, finish: Callable[[Directory], None]
 ) -> None:
     """Publish the files of a generation as the next one of a folder, if they match the manifest.
 

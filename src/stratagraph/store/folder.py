@@ -198,13 +198,7 @@ class IndexFolder:
 
     def _read_snapshot(self, directory: Directory, number: int) -> Snapshot:
         snapshot = Snapshot(
-            self.path,
-            directory,
-            number,
-            self._check,
-            self.table,
-            moving=self._moving,
-            before=self._snapshot,
+            self.path, directory, number, self._check, self.table, moving=self._moving, before=self._snapshot
         )
         pool = snapshot.pool
         # If the journal lists rows, an update is to be finished in the store.

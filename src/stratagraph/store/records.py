@@ -158,14 +158,7 @@ CHUNKS = Kind(
 )
 """Columns: the halves of the id, the key of the ref (0: none), and whether it has metadata of its own."""
 DOCUMENTS = Kind("document", DocumentRecord, (str, str), {}, fewest=1024, block=1 << 9)
-NODES = Kind(
-    "node",
-    NodeRecord,
-    (str, str, int, str),
-    {},
-    fewest=256,
-    block=1 << 13,
-)
+NODES = Kind("node", NodeRecord, (str, str, int, str), {}, fewest=256, block=1 << 13)
 
 
 def encoded(fields: Sequence[Any], mapping: str) -> bytes:

@@ -61,12 +61,7 @@ class Fields:
     document: Rows
 
     @classmethod
-    def of(
-        cls,
-        count: int,
-        arrays: Mapping[str, NDArray[np.integer]],
-        corpus: RecordedCorpus,
-    ) -> Fields:
+    def of(cls, count: int, arrays: Mapping[str, NDArray[np.integer]], corpus: RecordedCorpus) -> Fields:
         """The fields of `count` slots.
 
         Parameters

@@ -15,12 +15,7 @@ from stratagraph.errors import MethodMissing, ShardMismatch, VectorStoreError
 from stratagraph.kernels.ranges import Parts
 from stratagraph.store.arrays import SUFFIX, Arrays, OpenFile
 from stratagraph.store.checksums import Check
-from stratagraph.store.contents import (
-    CHUNK_ARRAYS,
-    SLOTS,
-    VECTOR_SLOTS,
-    open_contents,
-)
+from stratagraph.store.contents import CHUNK_ARRAYS, SLOTS, VECTOR_SLOTS, open_contents
 from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.files import Directory

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from stratagraph.store import nodes as node_files
-from stratagraph.store.arrays import (
-    SUFFIX,
-    NamedArrays,
-    as_plain,
-    check_name,
-    reserved_array,
-    write_arrays,
-)
+from stratagraph.store.arrays import SUFFIX, NamedArrays, as_plain, check_name, reserved_array, write_arrays
 from stratagraph.store.assembly import Assembled, Scratch, assemble
 from stratagraph.store.contents import (
     CHUNK_ARRAYS,

@@ -409,11 +409,7 @@ def _record(text: str, lines: Sequence[_Line], *, one: bool = False) -> list[Sta
 
 
 def divided(
-    text: str,
-    words: int = LONGEST,
-    start: int = 0,
-    end: int | None = None,
-    heads: tuple[str, ...] = (),
+    text: str, words: int = LONGEST, start: int = 0, end: int | None = None, heads: tuple[str, ...] = ()
 ) -> list[Statement]:
     """A record in parts of at most `words`, cut between fields; the first field is the head of the others.
 

@@ -55,13 +55,7 @@ def _table(report: BuildReport) -> Iterator[str]:
 
 
 def _cells(name: str, usage: Usage) -> str:
-    counts = (
-        usage.calls,
-        usage.cached_calls,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.embedded_texts,
-    )
+    counts = (usage.calls, usage.cached_calls, usage.input_tokens, usage.output_tokens, usage.embedded_texts)
     numbers = [*(f"{count:,}" if count else "–" for count in counts), f"{usage.seconds:,.2f}"]
     return f"<td>{escape(name)}</td>" + "".join(f"<td>{number}</td>" for number in numbers)
 

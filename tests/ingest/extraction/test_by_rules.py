@@ -143,11 +143,7 @@ def test_a_term_joins_chunks_and_tells_them_apart() -> None:
     assert chosen_terms(counts, chunks=1000) == {"hash codes", "tea room"}
     assert chosen_terms({"hash codes": 3}, chunks=3) == {"hash codes"}
     assert chosen_terms({}, chunks=0) == set()
-    counts = {
-        "random hyperplane": 4,
-        "hyperplane tree": 5,
-        "random hyperplane tree": 4,
-    }  # always in one
+    counts = {"random hyperplane": 4, "hyperplane tree": 5, "random hyperplane tree": 4}  # always in one
     assert chosen_terms(counts, chunks=1000) == {"hyperplane tree", "random hyperplane tree"}
     counts = dict.fromkeys(["four minutes", "sent back", "years old", "less time", "grey scald"], 2)
     assert chosen_terms(counts, chunks=1000) == {"grey scald"}  # numbers, times and deeds name nothing

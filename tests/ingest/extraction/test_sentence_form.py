@@ -282,9 +282,7 @@ def test_what_is_no_answer_fails(answer: str) -> None:
 def test_an_estimate_names_the_form_and_is_least_for_the_sentences() -> None:
     estimates = {
         form: sg.estimate(
-            documents(40),
-            llm="openai:gpt-4o-mini",
-            config={"extraction": {"mode": "llm", "form": form}},
+            documents(40), llm="openai:gpt-4o-mini", config={"extraction": {"mode": "llm", "form": form}}
         )
         for form in ("sentences", "full")
     }

@@ -251,10 +251,7 @@ def _read_answer(value: Any, repaired: bool) -> ExtractionAnswer | None:
         return tuple(elements)
 
     answer = ExtractionAnswer(
-        read("units", _read_unit),
-        read("entities", _read_entity),
-        read("relations", _read_relation),
-        unread,
+        read("units", _read_unit), read("entities", _read_entity), read("relations", _read_relation), unread
     )
     if 2 * unread.total() > sum(map(len, sections.values())):
         which = ", ".join(f"{count} of {len(sections[kind])} {kind}" for kind, count in unread.items())

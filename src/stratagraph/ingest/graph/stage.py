@@ -18,13 +18,7 @@ from stratagraph.errors import Damaged
 from stratagraph.ingest.before import Before
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, Keys, keys_of, text_keys
 from stratagraph.ingest.extraction.stage import ExtractionConfig
-from stratagraph.ingest.graph.describe import (
-    Describer,
-    Description,
-    GraphNodes,
-    entity_text,
-    relation_id,
-)
+from stratagraph.ingest.graph.describe import Describer, Description, GraphNodes, entity_text, relation_id
 from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
 from stratagraph.ingest.graph.grouping import Grouping
 from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, Entity, GraphLayout, prefixed

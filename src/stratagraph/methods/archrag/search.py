@@ -14,14 +14,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.methods.archrag.build import (
-    ADDED,
-    ADDED_ABOVE,
-    CHANGES,
-    INDEX,
-    layer_vectors,
-    opened,
-)
+from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, CHANGES, INDEX, layer_vectors, opened
 from stratagraph.methods.archrag.config import ArchRAGOptions
 from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
 from stratagraph.methods.drift import check_drift

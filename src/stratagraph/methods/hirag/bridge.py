@@ -104,12 +104,7 @@ class LayeredGraph:
         return Bridge(list(keys), walks, missing)
 
     def _keys(
-        self,
-        communities: Rows,
-        vector: Vectors,
-        similar: tuple[Rows, Scores],
-        count: int,
-        nodes: Mask | None,
+        self, communities: Rows, vector: Vectors, similar: tuple[Rows, Scores], count: int, nodes: Mask | None
     ) -> list[Rows]:
         """The `count` members of each community that are most similar to the question."""
         borders = self._members[0]

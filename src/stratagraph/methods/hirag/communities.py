@@ -346,12 +346,7 @@ class CommunityWriter:
         return NodeDraft(identity, KIND, level, title[:_LONGEST_TITLE], texts, sources, extra, about)
 
     async def _write(
-        self,
-        level: int,
-        drafts: Sequence[NodeDraft],
-        rows_before: Rows,
-        marks: Marks,
-        groups: Sequence[Rows],
+        self, level: int, drafts: Sequence[NodeDraft], rows_before: Rows, marks: Marks, groups: Sequence[Rows]
     ) -> Labels:
         """Add communities, those without a previous row from `drafts`; return their numbers."""
         config, carry = self._builder.config, self._builder.carry

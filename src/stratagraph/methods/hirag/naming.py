@@ -184,11 +184,7 @@ def _placeholder(values: Mapping[str, str]) -> SummarySchema:
 
 
 def proposed(
-    cluster: str,
-    level: int,
-    answer: SummarySchema,
-    members: Sequence[tuple[str, str]],
-    notes: Counter[str],
+    cluster: str, level: int, answer: SummarySchema, members: Sequence[tuple[str, str]], notes: Counter[str]
 ) -> list[ProposedSummary]:
     """The summary entities of a model's answer about a cluster.
 

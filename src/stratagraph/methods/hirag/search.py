@@ -398,9 +398,5 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     checks.of(BY_MODEL, np.bool_, (proposals,))
     listed = checks.rows(LISTED, 2**31, (None, 2), dtype=np.int32)
     checks.numbers(STRENGTHS, np.float64, listed.shape[:1])
-    for name, rows in (
-        ("entities", graph.entities),
-        ("summaries", summaries),
-        ("reports", communities),
-    ):
+    for name, rows in (("entities", graph.entities), ("summaries", summaries), ("reports", communities)):
         checks.nearest(name, rows, dimension)

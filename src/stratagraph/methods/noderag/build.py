@@ -51,13 +51,7 @@ from stratagraph.methods.noderag.heterograph import (
     stating_units,
     text_edges,
 )
-from stratagraph.methods.noderag.inputs import (
-    BORDERS,
-    ELEMENT_LABELS,
-    MEMBERS,
-    Builder,
-    BuildInputs,
-)
+from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS, Builder, BuildInputs
 from stratagraph.system.memory import release
 from stratagraph.types.built import Arrays, Holds, declared
 from stratagraph.types.protocols import Rows, Vectors
@@ -193,12 +187,7 @@ class _Contents:
         return np.concatenate([attributes, elements, titles])
 
 
-def _built(
-    contents: _Contents,
-    arrays: Arrays,
-    first_chunks: Rows,
-    settled: Stored | None,
-) -> Built:
+def _built(contents: _Contents, arrays: Arrays, first_chunks: Rows, settled: Stored | None) -> Built:
     """All nodes, with what a search reads; edges by meaning continue those of `settled`."""
     builder, layout, titles = contents.builder, contents.layout, contents.tables[2]
     config, previous = builder.config, builder.previous
