@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import Files, put
 
 from stratagraph import build_index, demo
 from stratagraph.eval import Dataset, Question, load_dataset
 from stratagraph.eval import datasets as wording
 from stratagraph.testing import FakeEmbedder
 from stratagraph.types.records import Chunk, Document
-
-Files = Mapping[str, Any]
-"""Contents by path: bytes, text, lines of JSON (a list under a name `.jsonl`), or JSON."""
 
 ADA = {"id": "a", "title": "Ada", "text": "Ada kept the light."}
 CORPUS = [
@@ -30,18 +25,6 @@ QUESTIONS = [
     {"id": "q2", "question": "When?", "answers": ["noon", 12], "supporting_ids": ["b", "c"], "type": "2hop"},
 ]
 PLAIN: Files = {"corpus.jsonl": CORPUS, "questions.jsonl": QUESTIONS}
-
-
-def put(folder: Path, files: Files) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, list) and path.suffix == ".jsonl":
-            content = "\n".join(map(json.dumps, content))
-        elif not isinstance(content, str | bytes):
-            content = json.dumps(content)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return folder
 
 
 def load(folder: Path, files: Files) -> Dataset:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import Files, put
 from tests.papers import bench_questions
 
 from stratagraph.eval import Dataset
 
 layouts = pytest.importorskip("papers.layouts")
 Asked = layouts.Asked
-
-Files = Mapping[str, Any]
-"""Contents by path: bytes, text, lines of JSON (a list under a name `.jsonl`), or JSON."""
 
 HOTPOT = {
     "_id": "h1",
@@ -65,18 +61,6 @@ ARENA: Files = {
         {"qid": 3, "question": "Why?", "faithful_answer": "Because.", "gold_doc_ids": [7, 8]}
     ]
 }
-
-
-def put(folder: Path, files: Files) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, list) and path.suffix == ".jsonl":
-            content = "\n".join(map(json.dumps, content))
-        elif not isinstance(content, str | bytes):
-            content = json.dumps(content)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return folder
 
 
 def load(folder: Path, files: Files) -> Dataset:
