@@ -134,14 +134,9 @@ async def abuild_index(
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     rebuild = rebuild and folder.generation > 0
     change = Change(REBUILD if rebuild else BUILD, documents, extraction=extraction, prune=prune)
-    models = {
-        "llm": llm,
-        "budget": budget,
-        "cache": cache,
-        "progress": progress,
-        "resolve_rule": resolve_rule,
-        "mapper": mapper,
-    }
+    models = dict(
+        llm=llm, budget=budget, cache=cache, progress=progress, resolve_rule=resolve_rule, mapper=mapper
+    )
     return await _built(folder, change, methods, config, embedder, models, path, vectors, date_key)
 
 
@@ -216,14 +211,9 @@ async def abuild_shards(
     spread = Spread((), by) if shards is None else Spread.over(shards)
     folder = await in_thread(ShardedFolder.create, _local(path), spread)
     change = Change(BUILD, documents, extraction=extraction, prune=prune)
-    models = {
-        "llm": llm,
-        "budget": budget,
-        "cache": cache,
-        "progress": progress,
-        "resolve_rule": resolve_rule,
-        "mapper": mapper,
-    }
+    models = dict(
+        llm=llm, budget=budget, cache=cache, progress=progress, resolve_rule=resolve_rule, mapper=mapper
+    )
     return await _built(folder, change, methods, config, embedder, models, path, None, date_key)
 
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from stratagraph.ingest.summarize import (
     MEMBER_TOKENS,
@@ -69,12 +69,9 @@ class FindingSchema(BaseModel):
     model_config = ConfigDict(str_strip_whitespace=True)
 
     text: str = Field(default="", description="One finding, in one or two sentences")
-    members: list[int] = Field(default_factory=list, description="Numbers of the members that say it")
-
-    @field_validator("members", mode="before")
-    @classmethod
-    def _numbers(cls, given: Any) -> Any:
-        return numbers_in(given)
+    members: Annotated[list[int], BeforeValidator(numbers_in)] = Field(
+        default_factory=list, description="Numbers of the members that say it"
+    )
 
 
 class FindingsSchema(ReportSchema):

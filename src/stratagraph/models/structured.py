@@ -215,17 +215,17 @@ def _too_deep(text: str) -> bool:
     return False
 
 
-def readable(given: Any, read: Callable[[Any], T], *, least: int = 1) -> T:
+def readable(given: Any, read: Callable[[Any], T]) -> T:
     """What `read` makes of a list, without the entries that it refuses: they do not cost the others.
 
-    For pydantic's validators in mode `wrap`. Raises `ValidationError` if fewer than `least` entries are left.
+    For `pydantic.WrapValidator`. Raises `ValidationError` if no entry is left.
     """
     try:
         return read(given)
     except ValidationError as error:
         wrong = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
         good = [each for place, each in enumerate(given) if place not in wrong] if wrong else []
-        if len(good) < least:
+        if not good:
             raise
         return read(good)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
 
 from stratagraph.ingest.summarize import even_limit
 from stratagraph.methods.archrag.config import ArchRAGOptions, Merge
@@ -37,24 +37,15 @@ class PointSchema(BaseModel):
 
     description: str = Field(min_length=1, description="One fact or finding, in a sentence")
     score: float = Field(default=0.0, description="From 0 to 100, how much it helps to answer the question")
-    sources: list[int] = Field(default_factory=list, description="Numbers of the texts that say it")
-
-    @field_validator("sources", mode="before")
-    @classmethod
-    def _numbers(cls, given: Any) -> Any:
-        return numbers_in(given)
+    sources: Annotated[list[int], BeforeValidator(numbers_in)] = Field(
+        default_factory=list, description="Numbers of the texts that say it"
+    )
 
 
 class AnalysisSchema(BaseModel):
     """The analysis of one level; without points if nothing there is relevant to the question."""
 
-    points: list[PointSchema]
-
-    @field_validator("points", mode="wrap")
-    @classmethod
-    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Drops the points that cannot be read, if there are others."""
-        return readable(given, read)
+    points: Annotated[list[PointSchema], WrapValidator(readable)]
 
 
 _POINTS = [PointSchema(description="fact " * 25, score=50, sources=[1])] * 10

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic import BaseModel, ConfigDict, Field, WrapValidator
 
 from stratagraph.ingest.carryover import CarryOver, Labels, needs_reclustering, previous_labels
 from stratagraph.ingest.names.spelling import telling
@@ -192,13 +192,7 @@ class ElementSchema(BaseModel):
 class ElementsSchema(BaseModel):
     """What a model answers about a community."""
 
-    elements: list[ElementSchema] = Field(min_length=1)
-
-    @field_validator("elements", mode="wrap")
-    @classmethod
-    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Drops the elements without a text, if there are others."""
-        return readable(given, read)
+    elements: Annotated[list[ElementSchema], Field(min_length=1), WrapValidator(readable)]
 
 
 class Element(NamedTuple):
