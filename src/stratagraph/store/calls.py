@@ -236,11 +236,7 @@ class SqliteCalls:
                 return
             path = folder.path / CALLS
             require_plain(folder, CALLS)
-            with (
-                database.use() as source,
-                named_errors(path),
-                closing(_connect_writable(path)) as target,
-            ):
+            with database.use() as source, named_errors(path), closing(_connect_writable(path)) as target:
                 source.backup(target)
         finally:
             own.close()

@@ -114,7 +114,7 @@ class RecordedCorpus:
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
-        wanted = [each for each in ids if _is_id(each)]
+        wanted = [each for each in ids if len(each) == 32 and not each.strip("0123456789abcdef")]
         heads, tails = np.array([id_halves(each) for each in wanted], np.uint64).reshape(-1, 2).T
         rows = self.find(heads, tails).tolist()
         return {identity: row for identity, row in zip(wanted, rows, strict=True) if row >= 0}
@@ -237,7 +237,3 @@ def id_halves(identity: str) -> tuple[int, int]:
     """The 128 bits of a chunk's id as two numbers."""
     head, tail = struct.unpack("<2Q", bytes.fromhex(identity))
     return head, tail
-
-
-def _is_id(text: str) -> bool:
-    return len(text) == 32 and not text.strip("0123456789abcdef")

@@ -112,7 +112,7 @@ async def resolve(
         one, two = by_key[pair.alias], by_key[pair.kept]
         if one.type and two.type and one.type.casefold() != two.type.casefold():
             continue
-        explained = pair.evidence == "acronym" and _explained(one, two)
+        explained = pair.evidence == "acronym" and 2 * len({*one.chunks} & {*two.chunks}) > len(one.chunks)
         apart = _apart(_statements(describe(one)), _statements(describe(two)), pair.evidence, explained)
         if apart:
             texts[pair.alias, pair.kept] = apart
@@ -143,10 +143,6 @@ def aliases(merged: Iterable[Candidate]) -> Mapping[str, str]:
 def _statements(described: Sequence[str]) -> dict[str, str]:
     """Statements by their text without case and white space."""
     return {key: text for text in described if (key := " ".join(text.casefold().split()))}
-
-
-def _explained(acronym: Entity, entity: Entity) -> bool:
-    return 2 * len(set(acronym.chunks) & set(entity.chunks)) > len(acronym.chunks)
 
 
 def _apart(
