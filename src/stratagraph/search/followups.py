@@ -74,27 +74,21 @@ class _Rules:
 
 
 _EN_SAID = (
-    "(?:true|possible|impossible|legal|illegal|safe|dangerous|allowed|forbidden|permitted|necessary"
-    "|required|"
+    "(?:true|possible|impossible|legal|illegal|safe|dangerous|allowed|forbidden|permitted|necessary|required|"
     "mandatory|compulsory|ok|okay|fine|good|bad|better|best|worth|important|common|normal|usual|customary"
-    "|rare|"
-    "likely|unlikely|hard|difficult|easy|easier|harder|cheap|cheaper|expensive|wrong|right|rude|polite"
-    "|wise|"
-    "advisable|healthy|unhealthy|enough|late|early|time|known|said|called|clear|certain|useful|harmful)"
+    "|rare|likely|unlikely|hard|difficult|easy|easier|harder|cheap|cheaper|expensive|wrong|right|rude|polite"
+    "|wise|advisable|healthy|unhealthy|enough|late|early|time|known|said|called|clear|certain|useful|harmful)"
 )
 _EN_THAT = "(?:that|to|for|if|when|whether|how|what|which|where|who)"
 _DE_SAID = (
-    "(?:wahr|möglich|unmöglich|richtig|falsch|erlaubt|verboten|nötig|notwendig|sinnvoll|wichtig|gut"
-    "|schlecht|"
+    "(?:wahr|möglich|unmöglich|richtig|falsch|erlaubt|verboten|nötig|notwendig|sinnvoll|wichtig|gut|schlecht|"
     "besser|schwer|schwierig|leicht|einfach|sicher|normal|ratsam|üblich|legal|illegal|gefährlich|gesund|"
     "ungesund|bekannt|kalt|warm|heiß|dunkel|teuer|billig|höflich|unhöflich|zulässig|vorgeschrieben|Pflicht)"
 )
 _FR_SAID = (
-    "(?:vrai|possible|impossible|nécessaire|permis|interdit|autorisé|obligatoire|légal|illégal|dangereux"
-    "|bon|"
+    "(?:vrai|possible|impossible|nécessaire|permis|interdit|autorisé|obligatoire|légal|illégal|dangereux|bon|"
     "mauvais|mieux|préférable|utile|important|normal|difficile|facile|temps|tard|conseillé|recommandé"
-    "|courant|"
-    "rare|prévu|connu)"
+    "|courant|rare|prévu|connu)"
 )
 _RULES = {
     "english": _Rules(
@@ -107,8 +101,7 @@ _RULES = {
         nouns=r"\b(?:do|does|did|are|were|can|could|should|must|may|will|would) (?!his\b|its\b)(?:\w+ )?"
         r"\w{2,}s\b|\b\w{2,}s (?:who|that|which)\b",
         clauses="when if before after while because once until till as since so that than and or but "
-        "whether "
-        "who where which although though unless",
+        "whether who where which although though unless",
         about=r"(?:what|how) about\b|what of\b",
         predicates=r"(?:who|what|which|where|when|why|how \w+)(?:'s| is| are| was| were)",
         expletives=(
@@ -129,11 +122,9 @@ _RULES = {
             r"\b(?:who|what|where|when|why)(?:'s| is| was) it (?:that|who|like)\b",
             r"\b(?:is|was) it \w+ (?:who|that)\b",
             r"\bthere(?:'s| is| are| was| were| will| would| has| have| had| can| could| may| might| must| "
-            r"should"
-            r"| seems?| exists?| remains?| used)\b",
+            r"should| seems?| exists?| remains?| used)\b",
             r"(?<!\bwho )\b(?:is|are|was|were|isn't|aren't|be|been|will|has|have|can|could|would|should"
-            r"|may|might|"
-            r"must) there\b|\bthere to\b",
+            r"|may|might|must) there\b|\bthere to\b",
             r"\bthis (?:year|month|week|morning|afternoon|evening|spring|summer|autumn|winter|century|time|"
             r"document|page|guide|manual|handbook|site|website|collection|index|book|project|company)\b",
             r"\bthese days\b",
@@ -146,8 +137,7 @@ _RULES = {
             r"\b(?:is|was|are|were|do|does|did|has|have|can|could|would|should|will|isn't|doesn't) "
             r"(?:this|that|these|those)\b(?! (?:who|which|that)\b)",
             r"\b(?:of|for|in|at|by|to|with|about|from|than|after|before|during|on|near|under|like|since"
-            r"|until) "
-            r"(?:this|that|these|those)\b(?! (?:who|which|that)\b)",
+            r"|until) (?:this|that|these|those)\b(?! (?:who|which|that)\b)",
             r"\b(?:this|these) (?!who|which|that)\w+",
             r"\b(?:that|this|which|another|the \w+) ones?\b(?! of\b)",
         ),
@@ -156,18 +146,14 @@ _RULES = {
         joins="und oder aber",
         leads="also und oder aber nun ja ok okay",
         asks="wer wen wem wessen was wann wo wohin woher warum wieso weshalb wie welche welcher welches "
-        "welchem "
-        "welchen genau denn sonst noch seit bis nicht",
+        "welchem welchen genau denn sonst noch seit bis nicht",
         verbs="ist sind war waren wird werden wurde wurden hat haben hatte hatten kann können darf dürfen "
-        "muss "
-        "müssen soll sollte sollten gibt gab",
+        "muss müssen soll sollte sollten gibt gab",
         determiners="der die das den dem des ein eine einen einem einer eines jeder jede jedes jemand man "
-        "mein meine "
-        "unser unsere kein keine",
+        "mein meine unser unsere kein keine",
         nouns=r"\b[A-ZÄÖÜ]\w+",
         clauses="als wenn bevor nachdem während weil da ob bis seit seitdem dass und oder aber damit "
-        "sodass obwohl "
-        "sobald solange falls indem",
+        "sodass obwohl sobald solange falls indem",
         about=r"was ist mit\b(?!.*\b(?:passiert|geschehen|gemeint|los)\b)|wie (?:steht|sieht) es (?:mit"
         r"|bei)\b",
         predicates=r"(?:wer|was|wie|welche\w*|wo|wann|warum) (?:ist|sind|war|waren|heißt|hieß|lautet)",
@@ -176,8 +162,7 @@ _RULES = {
             r"\bes (?:regnet|schneit|heißt|geht|handelt|lohnt|stimmt|bedarf)\b",
             r"\b(?:regnet|schneit|lohnt|bedarf) es\b|\b(?:stimmt|heißt|dauert|kostet) es(?=,| \w)",
             r"\b(?:geht|ging|handelt|handelte) es(?= (?:um|bei|in|sich)\b)|\bkommt es(?= (?:zu|darauf|vor"
-            r"|dass)\b)"
-            r"|\bkam es(?= (?:zu|dazu|zum|zur)\b)",
+            r"|dass)\b)|\bkam es(?= (?:zu|dazu|zum|zur)\b)",
             rf"\b(?:ist|war|wäre|wird) es (?:\w+ ){{0,2}}?{_DE_SAID}\b(?=,| \w)",
             rf"\bes (?:ist|war|wäre) (?:\w+ ){{0,2}}?{_DE_SAID}\b",
             r"\bwie spät ist es\b|\bwie geht es (?:ihnen|dir|euch)\b",
@@ -188,8 +173,7 @@ _RULES = {
         ),
         pronouns=(
             r"\b(?:er|sie|es|ihn|ihm|ihnen|dort|dorthin|davon|darin|daran|darauf|darüber|darunter|dahinter"
-            r"|daneben|"
-            r"dafür|dagegen|dazu|danach|dabei|daraus)\b",
+            r"|daneben|dafür|dagegen|dazu|danach|dabei|daraus)\b",
             rf"\bihr{_END}",
         ),
         possessives=(r"\b(?:seine|ihre)[nmrs]?\b", r"\b(?:sein|ihr)(?= (?:[a-zäöü]+ )?[A-ZÄÖÜ])"),
@@ -204,11 +188,9 @@ _RULES = {
         joins="et ou mais",
         leads="alors et donc mais ou bon ok",
         asks="qui que quoi quand où comment pourquoi combien quel quelle quels quelles lequel laquelle "
-        "lesquels "
-        "lesquelles exactement depuis pas donc non d'autre",
+        "lesquels lesquelles exactement depuis pas donc non d'autre",
         verbs="est sont était étaient fut furent a ont avait avaient va vont peut peuvent doit doivent "
-        "faut sera "
-        "seront c'est est-ce a-t-il a-t-elle est-il est-elle sont-ils sont-elles",
+        "faut sera seront c'est est-ce a-t-il a-t-elle est-il est-elle sont-ils sont-elles",
         determiners="le la les un une des du au aux chaque mon ma mes notre nos votre vos quelqu'un",
         nouns=r"\b[ld]'(?!(?:a|ont|avait|avaient|aura)\b)\w",
         clauses="quand lorsque si avant après pendant que parce puisque tandis et ou mais dont où qui pour",
@@ -216,17 +198,14 @@ _RULES = {
         predicates=r"(?:qui|quel(?:le)?s?|où|comment|combien|quand) (?:est|sont|était|étaient|fut|furent)",
         expletives=(
             r"\bil (?:n')?(?:y (?:a|avait|aura|eut)|pleut|pleuvait|neige|faut|fallait|faudra|s'agit|existe"
-            r"|suffit|"
-            r"arrive|reste|manque|vaut|convient|paraît|semble|se passe)\b",
+            r"|suffit|arrive|reste|manque|vaut|convient|paraît|semble|se passe)\b",
             r"\b(?:y (?:a|avait|aura|eut)|pleut|neige|faut|fallait|agit|existe|suffit|arrive|reste|manque"
-            r"|vaut|"
-            r"convient|paraît|semble|se passe|se produit|s'est)-(?:t-)?ils?\b",
+            r"|vaut|convient|paraît|semble|se passe|se produit|s'est)-(?:t-)?ils?\b",
             r"\bfait-il (?:froid|chaud|beau|nuit|jour|mauvais|bon|noir|frais|humide)\b",
             rf"\b(?:est|était|serait)-il (?:\w+ ){{0,2}}?{_FR_SAID}\b(?= \w)",
             rf"\bil (?:est|était|serait) (?:\w+ ){{0,2}}?{_FR_SAID}\b",
             r"\bquelle heure (?:est|était)-il\b",
-            r"\bce(?:t|tte|s)? (?:année|semaine|mois|matin|soir|été|hiver|printemps|siècle|jours?"
-            r"|moment)\b",
+            r"\bce(?:t|tte|s)? (?:année|semaine|mois|matin|soir|été|hiver|printemps|siècle|jours?|moment)\b",
             r"\bça va\b|\by compris\b|\b(?:le|du|un|au) son\b",
         ),
         pronouns=(
@@ -248,8 +227,7 @@ _RULES = {
         joins="y e o u pero",
         leads="entonces y pues bueno pero o",
         asks="qué quién quiénes cuál cuáles cuándo dónde adónde cómo cuánto cuánta cuántos cuántas por "
-        "para más "
-        "exactamente no desde hasta",
+        "para más exactamente no desde hasta",
         verbs="es son era eran fue fueron está están ha han hay había tiene tienen puede pueden debe deben",
         determiners="el la los las un una unos unas mi mis nuestro nuestra cada alguien",
         nouns=r"\b[ad]el? \w",
