@@ -308,6 +308,8 @@ def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
         yield f"similar to the question ({trace['similarity']:.2f})"
     if isinstance(trace.get("bm25"), float) and trace["bm25"] > 0:
         yield f"has its words ({trace['bm25']:.1f})"
+    if isinstance(trace.get("recency"), float) and trace["recency"] < 1:
+        yield f"older than the newest hit, so its score counts {trace['recency']:.2g}"
     if "reranked_from" in trace:
         yield f"reranked from place {trace['reranked_from']}"
     if trace.get("repeats"):
