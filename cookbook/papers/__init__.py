@@ -1,4 +1,4 @@
-"""The papers' tables and figures as programs, and the systems that the papers compare with.
+"""Programs that make the papers' tables and figures, and the systems that the papers compare with.
 
     run, tables           the command line; what each table is made by
     harness               one evaluation: rows by name, and what the package's own evaluation does not measure

@@ -50,7 +50,7 @@ class HyDE(Baseline):
 
 
 class ZeroShot(Baseline):
-    """The model's own knowledge, from the question alone. It retrieves nothing, so its recall is 0."""
+    """The model answers the question from its own knowledge. Nothing is retrieved, so recall is 0."""
 
     needs_model = True
     own_prompt = True

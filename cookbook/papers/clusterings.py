@@ -91,9 +91,9 @@ def _standardised(values: np.ndarray, owner: np.ndarray, degrees: np.ndarray) ->
 
 
 def divide(edges: Edges, into: Callable[[np.ndarray, int], np.ndarray], bound: int) -> np.ndarray:
-    """Labels of a graph's connected parts, divided again and again until each has at most `bound` nodes.
+    """A label for each node: connected parts are divided until none has more than `bound` nodes.
 
-    `into(members, count)` gives a label to each member; a part that it does not divide stays as it is.
+    `into(members, count)` divides a part by giving a label to each member, or leaves it whole.
     """
     components = parts(edges)
     labels, communities = np.empty(edges.nodes, np.int64), 0

@@ -41,7 +41,7 @@ SYSTEMS: dict[str, Callable[..., Baseline]] = {
     "raptor-balanced": partial(raptor.Raptor, balanced=True),
     "zero_shot": asking.ZeroShot,
 }
-"""The compared systems by name; with `/passages` appended, one ranks passages alone, without its nodes."""
+"""The compared systems by name. A name with `/passages` appended ranks passages alone, without nodes."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class IndexRetriever(BaseRetriever):
         Leave out hits whose embedding has a lower cosine with the question.
     guided
         True lets the index's chat model choose the documents that are needed together, or spread the search
-        for an overview (`"choice"` and `"overview"` say which). None guides answers of the walk.
+        for an overview (`"choice"` and `"overview"` say which). None guides answers.
     guided_steps
         Searches of a guided question at most; None means two.
     decompose
@@ -81,7 +81,8 @@ class IndexRetriever(BaseRetriever):
     rank
         How passages are ranked instead of by the walk: `"bm25"`, `"dense"` or `"hybrid"`.
     as_of
-        Only what was there by this date, such as `"2024-06-30"`; the index must have a `date_key`.
+        Only what was there by this date, such as `"2024-06-30"`; the index must have a `date_key`. It is a
+        filter: an `as_of` of a call narrows it.
     recency
         Half-life in days: newer documents are preferred; see `stratagraph.Index.retrieve`.
     rerank

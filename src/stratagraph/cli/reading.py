@@ -92,7 +92,7 @@ PASSAGES, PASSAGE_TOKENS = 10, 1500
     "--guided/--no-guided",
     default=None,
     help="Let the model choose the hits that are needed together, or spread the search for an overview. "
-    "Default: for answers of the walk, if there is a model.",
+    "Default: for answers, if there is a model.",
 )
 @click.option(
     "--guided-as",

@@ -135,7 +135,7 @@ class Guided(Asked):
     guided: bool | Literal["choice", "overview"] | None = Field(
         None,
         description="Whether the model chooses hits that are needed together, or spreads the search for an "
-        "overview; by default for answers of the walk.",
+        "overview; by default for answers, if there is a model.",
     )
     guided_steps: int | None = Field(
         None, ge=1, le=STEPS, description="Searches of a guided question; 2 by default."

@@ -307,12 +307,12 @@ def tabulated(
 
 
 def joined(before: Mapping[str, NDArray[Any]], fresh: Arrays, rows: Rows) -> Arrays:
-    """The tables of chunks of which some have previous ones.
+    """The tables of all chunks, of those that stayed and those that are new.
 
     Parameters
     ----------
     before, fresh
-        The previous tables, and those of the other chunks (`Flat.arrays`).
+        The tables of the previous generation, and the tables of the new chunks (`Flat.arrays`).
     rows
         The previous row of each chunk, or -1, shape (chunks,).
 
@@ -350,7 +350,10 @@ def joined(before: Mapping[str, NDArray[Any]], fresh: Arrays, rows: Rows) -> Arr
 
 
 def _union(before: Mapping[str, NDArray[Any]], fresh: Arrays, table: str, used: Keys | None) -> Rows:
-    """The rows of a dictionary after an update, as for `_Picked`; `used` are the keys to keep, None all."""
+    """Which rows of the old and the new dictionary the updated one has, ascending by key.
+
+    A row of the new one is given as -1 - row. `used` lists the keys to keep; None keeps all.
+    """
     old, new = (each[f"{PREFIX}{table}.key"] for each in (before, fresh))
     added = np.flatnonzero(~among(new, old))
     if used is None:
@@ -361,7 +364,7 @@ def _union(before: Mapping[str, NDArray[Any]], fresh: Arrays, table: str, used: 
 
 
 class _Picked:
-    """Rows of two sets of tables; row i of the second one is -1 - i."""
+    """Some rows of two sets of tables, in one order. Row i of the second set is given as -1 - i."""
 
     def __init__(
         self, one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]], rows: Rows

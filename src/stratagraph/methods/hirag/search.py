@@ -128,7 +128,7 @@ class BridgeSearcher:
         nodes = None if admitted is None else admitted.entities
         rows, similarity = layered.nearest(question.vector, max(options.entities, SIMILAR), nodes)
         local, near = rows[: options.entities], similarity[: options.entities]
-        # Of a theme, reports may fill the results: those of the communities of more entities.
+        # Reports may fill the results of a theme, so they come from the communities of more entities.
         found_in, most = (local, options.communities) if question.theme is None else (rows, len(rows))
         communities_near, likeness = layered.communities_of(found_in, question.vector)
         communities = communities_near[: options.communities]
