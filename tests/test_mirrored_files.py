@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_to_its_end_keeps_its_rows(index: sg.Index, n
     assert len(index.documents("fares.csv")) == 3
 
 
-def test_documents_of_another_origin_are_not_a_file_s(index: sg.Index, notes: Path) -> None:
+def test_documents_that_were_not_read_from_a_file_are_not_a_file_s(index: sg.Index, notes: Path) -> None:
     index.insert([sg.Document("own", "Ada wrote this.", {"source": "fares.csv"})])
     index.insert(sg.read_documents(notes), prune=True)
     assert "own" in index.documents()

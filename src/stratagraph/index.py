@@ -50,10 +50,10 @@ from stratagraph.operations.changes import (
 from stratagraph.operations.documents import Documents, matching, source_of
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
-from stratagraph.operations.origins import documents_of
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
+from stratagraph.operations.sources import documents_of
 from stratagraph.search.filters import compile_where, with_ids
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
@@ -1027,7 +1027,7 @@ class Index:
         if await asyncio.to_thread(folder.lacks_rows):
             await self._update(Change(RESTORE, config=self._config))
         else:
-            await asyncio.to_thread(folder.settle)
+            await asyncio.to_thread(folder.finish_rows)
         return await asyncio.to_thread(self._folder.verify, inspected)
 
     verify = blocking(averify)

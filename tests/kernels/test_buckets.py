@@ -159,7 +159,7 @@ def test_an_update_changes_few_groups_and_keeps_their_quality():
 def test_groups_that_are_cut_off_continue_none():
     codes = np.zeros((13, 1), np.uint64)
     found = place([np.arange(12)], codes[:1], np.array([12]), lambda rows: codes[rows], changed=[], **BOUNDS)
-    assert found.origin.tolist() == [0, -1]
+    assert found.groups_before.tolist() == [0, -1]
     assert sorted(map(len, found.members)) == [4, 9]
 
 

@@ -140,9 +140,12 @@ class TestSketch:
     @pytest.mark.parametrize("gone", [slice(0, 5), slice(None, None, 10), slice(0, 0)])
     def test_an_updated_sketch_is_that_of_a_build(self, gone):
         before = clustered(np.random.default_rng(7), 600, 40)
-        origin = np.concatenate([[-1], np.delete(np.arange(600), gone)])
-        vectors = np.concatenate([np.zeros((1, 40), np.float32), before[origin[1:]]])
-        updated, whole = Sketch.build(vectors, previous=(Sketch.build(before), origin)), Sketch.build(vectors)
+        rows_before = np.concatenate([[-1], np.delete(np.arange(600), gone)])
+        vectors = np.concatenate([np.zeros((1, 40), np.float32), before[rows_before[1:]]])
+        updated, whole = (
+            Sketch.build(vectors, previous=(Sketch.build(before), rows_before)),
+            Sketch.build(vectors),
+        )
         assert np.array_equal(updated.mean, whole.mean)
         assert np.array_equal(updated.codes, whole.codes)
 

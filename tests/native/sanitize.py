@@ -30,7 +30,7 @@ TESTS = [
     "test_bm25.py",
     "test_chnsw.py",
     "test_chnsw_input.py",
-    "test_chnsw_settled.py",
+    "test_chnsw_recalibrated.py",
     "test_float16.py",
     "test_native.py",
     "test_paths.py",

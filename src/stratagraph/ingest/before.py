@@ -32,7 +32,7 @@ class Before:
         return len(self.stored.keys)
 
     @cached_property
-    def origin(self) -> Rows:
+    def rows_before(self) -> Rows:
         """The previous row of the node with the same id, or -1, shape (rows,)."""
         return self.stored.find(self._now.keys)
 
@@ -40,7 +40,7 @@ class Before:
     def now(self) -> Rows:
         """The present row of each previous node, or -1, shape (size,)."""
         rows = np.full(self.size, -1, np.int64)
-        rows[self.origin[self.origin >= 0]] = np.flatnonzero(self.origin >= 0)
+        rows[self.rows_before[self.rows_before >= 0]] = np.flatnonzero(self.rows_before >= 0)
         return rows
 
     @cached_property
@@ -53,10 +53,10 @@ class Before:
         now, before = self._now.arrays[array], self.stored.arrays.get(array)
         if before is None:
             return np.zeros(len(now), np.bool_)
-        origin = self.origin[first : first + len(now)] - first_before
-        equal = origin >= 0
+        rows_before = self.rows_before[first : first + len(now)] - first_before
+        equal = rows_before >= 0
         rows = np.flatnonzero(equal)
-        equal[rows] = alike(now, rows, before, origin[rows])
+        equal[rows] = alike(now, rows, before, rows_before[rows])
         return equal
 
     @cached_property

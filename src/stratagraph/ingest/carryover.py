@@ -108,19 +108,19 @@ def lookup(keys: Keys, keys_before: Keys) -> Rows:
     return first[which]
 
 
-def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:
+def previous_labels(rows_before: Rows, labels: NDArray[np.integer]) -> Labels:
     """The labels of members in the previous partition, shape (..., n); -1 for new members.
 
     Parameters
     ----------
-    origin
+    rows_before
         The previous row of each member, or -1, shape (n,).
     labels
         Of the previous members, shape (..., m); leading axes are levels.
     """
-    previous = np.full((*labels.shape[:-1], len(origin)), -1, np.int64)
-    is_carried = origin >= 0
-    previous[..., is_carried] = labels[..., origin[is_carried]]
+    previous = np.full((*labels.shape[:-1], len(rows_before)), -1, np.int64)
+    is_carried = rows_before >= 0
+    previous[..., is_carried] = labels[..., rows_before[is_carried]]
     return previous
 
 

@@ -40,13 +40,13 @@ class Nearest:
         `before` are the previous arrays, and the previous row of each unchanged vector, or -1. If `steady`,
         a sketch may differ from that of a build, as `Sketch.build` says.
         """
-        previous, origin = before or ({}, np.full(len(vectors), -1, np.int64))
-        zeros = zero_rows(vectors, origin, previous.get(f"{name}.zeros"))
+        previous, rows_before = before or ({}, np.full(len(vectors), -1, np.int64))
+        zeros = zero_rows(vectors, rows_before, previous.get(f"{name}.zeros"))
         arrays = Holds.ROWS.of({f"{name}.zeros": zeros})
         if len(vectors) > SCAN_LIMIT:
             sketched = None
             if f"{name}.codes" in previous:
-                sketched = Sketch(previous[f"{name}.mean"], previous[f"{name}.codes"]), origin
+                sketched = Sketch(previous[f"{name}.mean"], previous[f"{name}.codes"]), rows_before
             sketch = Sketch.build(vectors, previous=sketched, steady=steady)
             arrays |= Holds.CONTENT.of({f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes})
         return arrays
@@ -63,15 +63,15 @@ class Nearest:
         return self._sketch.search(query, k, vectors=self._vectors, mask=allowed)
 
 
-def zero_rows(vectors: Vectors, origin: Rows, zeros_before: Rows | None) -> Rows:
+def zero_rows(vectors: Vectors, rows_before: Rows, zeros_before: Rows | None) -> Rows:
     """Rows of zero vectors, ascending.
 
-    `origin` is the previous row of each unchanged vector, or -1, and `zeros_before` are the rows of zero
+    `rows_before` is the previous row of each unchanged vector, or -1, and `zeros_before` are the rows of zero
     vectors then; only other vectors are read.
     """
     if zeros_before is None:
-        origin, zeros_before = np.full(len(vectors), -1, np.int64), origin[:0]
-    zero, new = np.isin(origin, zeros_before), np.flatnonzero(origin < 0)
+        rows_before, zeros_before = np.full(len(vectors), -1, np.int64), rows_before[:0]
+    zero, new = np.isin(rows_before, zeros_before), np.flatnonzero(rows_before < 0)
     zero[new] = True
     zero[new[nonzero_rows(chosen(vectors, new))]] = False
     return np.flatnonzero(zero)

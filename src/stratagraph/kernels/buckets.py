@@ -36,13 +36,13 @@ class Groups:
         Ascending rows of each group; none is empty.
     representatives
         Majority codes of the groups, shape (groups, words).
-    origin
+    groups_before
         The previous group that each continues, or -1, shape (groups,).
     """
 
     members: list[Rows]
     representatives: Codes
-    origin: Rows
+    groups_before: Rows
 
 
 def group(
@@ -80,7 +80,7 @@ def group(
     return Groups(
         [np.sort(order[groups.members[each]]) for each in first.tolist()],
         groups.representatives[first],
-        groups.origin,
+        groups.groups_before,
     )
 
 
@@ -119,7 +119,7 @@ def place(
         state.put(number, state.members[number])
     for row, code in zip(new.tolist(), hashed(new), strict=True):
         host = state.nearest(code)
-        state.settle(host, [*state.members[host], row], len(state.members))
+        state.divide(host, [*state.members[host], row], len(state.members))
     state.restore(range(len(state.members)))
     return state.groups(len(groups))
 
@@ -157,7 +157,7 @@ class _State:
         if rows:
             self._codes[number] = _majority(self._hashed(np.array(self.members[number], np.int64)))
 
-    def settle(self, number: int, rows: list[int], other: int) -> None:
+    def divide(self, number: int, rows: list[int], other: int) -> None:
         """Put rows into one group, or, if they are too many, into two."""
         if len(rows) <= self._maximum:
             self.put(number, rows)
@@ -175,7 +175,7 @@ class _State:
                 continue
             self.members[number], self._empty[number] = [], True
             host = self.nearest(self._codes[number])
-            self.settle(host, [*self.members[host], *rows], number)
+            self.divide(host, [*self.members[host], *rows], number)
             left -= not self.members[number]
 
     def groups(self, previous: int) -> Groups:

@@ -18,7 +18,7 @@ from stratagraph.kernels.topk import TopK
 
 CALIBRATED_K = 10
 EFS = [round(10 * 1.19**i) for i in range(25)]  # 10 to 650
-SETTLED_FOR = 0.2
+CALIBRATED_FOR = 0.2
 """Additions and deletions, as a share of a layer's nodes, after which its `ef` is chosen again."""
 _KINDS = {"float32": 0, "int8": 1}
 _MOST_PILOTS = 512
@@ -84,7 +84,7 @@ class CHNSW:
             layer.append(_floats(vectors))
         for layer, links in zip(index._layers[1:], _pairs(children, len(layers)), strict=True):
             layer.set_children(links)
-        index._settle(threads)
+        index._link_all(threads)
         if options.ef is None:
             index._calibrate(range(len(layers)))
         return index
@@ -198,7 +198,7 @@ class CHNSW:
             below = layer.alive
         if f"layer{len(ef)}.alive" in arrays:
             raise Damaged(f"array 'options' tells of {len(ef)} layers, and there are more")
-        index._settle(1)
+        index._link_all(1)
         return index
 
     def revised(
@@ -237,7 +237,7 @@ class CHNSW:
         index = CHNSW(self.dimension, len(self), self.options, self._instructions)
         index._ef, index._changes = self.ef, list(self._changes)
         index._layers = [layer.copy() for layer in self._layers]
-        index._settle(threads)
+        index._link_all(threads)
         changed = index._revise(layers, rows, _pairs(children, len(layers)), threads)
         index._note_changes(changed)
         return index, changed
@@ -271,7 +271,7 @@ class CHNSW:
         stale = [
             level
             for level, each in enumerate(self._changes)
-            if each and each > SETTLED_FOR * len(self._layers[level].rows)
+            if each and each > CALIBRATED_FOR * len(self._layers[level].rows)
         ]
         self._calibrate(stale)
         for level in stale:
@@ -290,7 +290,7 @@ class CHNSW:
             raise ValueError(f"ef must be at least k = {k}, for all {len(self._layers)} layers, not {ef}")
         return np.minimum(sizes, 2**31 - 1).astype(np.int32)
 
-    def _settle(self, threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
+    def _link_all(self, threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
         """Link layers without links and `new` nodes, from the top down, and show all to the searches."""
         linked: set[int] = set()
         for level in reversed(range(len(self))):
@@ -415,7 +415,7 @@ class CHNSW:
             layer.renumber(np.concatenate([old, new]))
         for here, under, pairs in zip(self._layers[1:], self._layers, links, strict=False):
             here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
-        self._settle(threads, new=dict(enumerate(added)))
+        self._link_all(threads, new=dict(enumerate(added)))
         return changed
 
 

@@ -171,9 +171,9 @@ class Sketch:
         codes: Codes = np.zeros((len(vectors), SKETCH_BITS // 64), np.uint64)
         todo = np.arange(len(vectors))
         if previous is not None and np.array_equal(previous[0].mean, mean):
-            sketch, origin = previous
-            unchanged = origin >= 0
-            codes[unchanged] = sketch.codes[origin[unchanged]]
+            sketch, rows_before = previous
+            unchanged = rows_before >= 0
+            codes[unchanged] = sketch.codes[rows_before[unchanged]]
             todo = np.flatnonzero(~unchanged)
         for start in range(0, len(todo), _BATCH):
             rows = todo[start : start + _BATCH]

@@ -27,11 +27,11 @@ def in_order(
     stop: Event | None = None,
     *,
     ahead: int = AHEAD,
-    settle: bool = False,
+    finish: bool = False,
 ) -> Iterator[R]:
     """`function` of each batch, in order; the first error ends it and is raised. A single batch is done here.
 
-    `ahead` batches per worker are under way. `stop` ends it with `InterruptedError`. With `settle`, running
+    `ahead` batches per worker are under way. `stop` ends it with `InterruptedError`. With `finish`, running
     batches are waited for after an error, since they do more than return results.
     """
     coming = iter(batches)
@@ -49,7 +49,7 @@ def in_order(
             yield _result(waiting.popleft(), stop)
     finally:
         left = [future for future in waiting if not future.cancel()]
-        if settle and not (stop is not None and stop.is_set()):
+        if finish and not (stop is not None and stop.is_set()):
             wait(left)
 
 

@@ -16,7 +16,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.search.answer import Compose, compose
-from stratagraph.search.ranking import Origin, Ranking
+from stratagraph.search.ranking import Ranking, RowTable
 from stratagraph.types.built import Built
 from stratagraph.types.protocols import Corpus, Stored, Vectors
 from stratagraph.types.question import SearchQuestion, Sources
@@ -32,8 +32,8 @@ __all__ = [
     "Method",
     "MethodDescription",
     "Opened",
-    "Origin",
     "Ranking",
+    "RowTable",
     "SearchQuestion",
     "Searcher",
     "Stored",

@@ -77,13 +77,13 @@ class Drift:
         return cls(members, before + changed, stale + changed, measures)
 
     @classmethod
-    def between(cls, arrays: Mapping[str, NDArray[Any]], before: int, origin: Rows) -> Drift:
+    def between(cls, arrays: Mapping[str, NDArray[Any]], before: int, rows_before: Rows) -> Drift:
         """With what the previous index counted, and the members that were added or removed since.
 
-        `before` is how many there were, and `origin` the previous row of each member, or -1.
+        `before` is how many there were, and `rows_before` the previous row of each member, or -1.
         """
-        carried = int(np.count_nonzero(origin >= 0))
-        return cls.since(arrays, len(origin), len(origin) + before - 2 * carried)
+        carried = int(np.count_nonzero(rows_before >= 0))
+        return cls.since(arrays, len(rows_before), len(rows_before) + before - 2 * carried)
 
     @property
     def due(self) -> bool:

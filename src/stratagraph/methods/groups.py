@@ -327,13 +327,13 @@ class GroupBuilder(Generic[C_co]):
             starts = borders[nodes.before[carried]]
             counts[carried] = borders[nodes.before[carried] + 1] - starts
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        origin, keys = np.full(int(indptr[-1]), -1, np.int64), np.zeros(int(indptr[-1]), np.uint64)
-        origin[ranges(indptr[:-1][carried], counts[carried])] = ranges(starts, counts[carried])
-        keys[origin < 0] = text_keys(flat)
+        rows_before, keys = np.full(int(indptr[-1]), -1, np.int64), np.zeros(int(indptr[-1]), np.uint64)
+        rows_before[ranges(indptr[:-1][carried], counts[carried])] = ranges(starts, counts[carried])
+        keys[rows_before < 0] = text_keys(flat)
         vectors: Any = fresh
-        if before is not None and (origin >= 0).any():
-            keys[origin >= 0] = before[STATEMENT_KEYS][origin[origin >= 0]]
-            vectors = CarriedVectors(before[STATEMENT_VECTORS], origin, fresh)
+        if before is not None and (rows_before >= 0).any():
+            keys[rows_before >= 0] = before[STATEMENT_KEYS][rows_before[rows_before >= 0]]
+            vectors = CarriedVectors(before[STATEMENT_VECTORS], rows_before, fresh)
         chunks = np.repeat(_first_sources(nodes), counts)
         own = Holds.ROWS.of({STATEMENT_BORDERS: indptr}) | Holds.CONTENT.of({STATEMENT_KEYS: keys})
         own |= Holds.VECTORS.of({STATEMENT_VECTORS: vectors}, chunks)
@@ -360,12 +360,12 @@ def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Ve
 
 def of_same_vectors(hashes: Keys, hashes_before: Keys) -> Rows:
     """The place of the same hash in `hashes_before`, each once, or -1."""
-    origin, (places, first) = (
+    rows_before, (places, first) = (
         np.full(len(hashes), -1, np.int64),
         np.unique(lookup(hashes, hashes_before), return_index=True),
     )
-    origin[first] = places
-    return origin
+    rows_before[first] = places
+    return rows_before
 
 
 def united(sources: Iterable[Sequence[int] | NDArray[np.integer]]) -> list[int]:

@@ -159,7 +159,7 @@ class Account:
             self._promised += estimate
             return True
 
-    def settle(self, estimate: Usage, used: Usage) -> None:
+    def charge(self, estimate: Usage, used: Usage) -> None:
         """Replace a promise by what was really used."""
         given_back = Usage(-estimate.calls, 0, -estimate.input_tokens, -estimate.output_tokens)
         with self._lock:

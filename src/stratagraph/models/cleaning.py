@@ -183,7 +183,7 @@ class Cleaner:
         self._add(buffer[at:certain])
         self._held = buffer[certain:]
         if last:
-            self._settle()
+            self._end_thought()
         if not last and not self._spoken:
             return ""
         text, self._fresh = "".join(self._fresh), []
@@ -249,11 +249,11 @@ class Cleaner:
         elif token == "\n":
             if 0 < len(self._code) < 3:  # code within a line has no end there
                 self._code = ""
-                self._settle()
+                self._end_thought()
         elif token[0] in "`~" and not self._string:
             fence = len(token) > 2 and following.isalnum()  # as in ```json, which ends no code
             if not self._code or fence:
-                self._settle()
+                self._end_thought()
                 self._code = token
             elif token == self._code or (len(self._code) > 2 and token.startswith(self._code)):
                 self._code, self._since = "", None
@@ -278,7 +278,7 @@ class Cleaner:
             self.unannounced = self.unannounced or not self._blank
             self._begin()
         elif kind is _Kind.END and not self._assumed:
-            self._settle()
+            self._end_thought()
             self._depth = 0
             self._over = not self._blank
         elif kind is _Kind.WRAP and self._blank and not self._depth and token[1] != "/":
@@ -300,7 +300,7 @@ class Cleaner:
         elif any(each in role for each in ("user", "system", "developer", "tool")):
             self._over = True
 
-    def _settle(self) -> None:
+    def _end_thought(self) -> None:
         """Take the last closing mark as the end of the thought."""
         since, self._since = self._since, None
         if since is None:

@@ -235,7 +235,7 @@ class Requests:
                 self._history.add(task.name, counted, used)
                 self.limiter.correct(used.input_tokens + used.output_tokens - request.tokens)
                 scope.ledger.add(scope.stage, used, self.chat.priced_as)
-            self.account.settle(request.estimate, used)
+            self.account.charge(request.estimate, used)
 
     def reported(self, answer: Completion, counted: int) -> Usage:
         """An answer's usage as the provider reports it, else as counted here."""

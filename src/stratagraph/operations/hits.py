@@ -12,11 +12,11 @@ import numpy as np
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.names.spelling import iso_date
-from stratagraph.operations.origins import RecentOrigins
+from stratagraph.operations.sources import RecentSources
 from stratagraph.search.dates import Dates
 from stratagraph.search.evidence import asked_metadata
 from stratagraph.search.excerpts import Excerpts
-from stratagraph.search.ranking import Origin, Ranking
+from stratagraph.search.ranking import Ranking, RowTable
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.text.sentences import without_added, without_names
 from stratagraph.types.built import Item
@@ -63,7 +63,7 @@ class SnapshotItems:
 
     def __init__(self, snapshot: Snapshot, excerpts: Excerpts, question: SearchQuestion) -> None:
         self._snapshot = snapshot
-        self._tables = {Origin.GRAPH: GRAPH, Origin.NODE: question.method}
+        self._parts = {RowTable.GRAPH: GRAPH, RowTable.NODE: question.method}
         self._drop = question.fill
         self._asked = question.text
         self._excerpts = None if question.options.whole else excerpts.asked(question.vector)
@@ -71,21 +71,21 @@ class SnapshotItems:
 
     def read(self, ranking: Ranking) -> RankedItems:
         """See `ItemReader`."""
-        keys = list(zip(ranking.origin.tolist(), ranking.rows.tolist(), strict=True))
-        for origin in Origin:
-            new = list(dict.fromkeys([key[1] for key in keys if key[0] == origin and key not in self._read]))
-            if new and origin == Origin.CHUNK:
+        keys = list(zip(ranking.tables.tolist(), ranking.rows.tolist(), strict=True))
+        for table in RowTable:
+            new = list(dict.fromkeys([key[1] for key in keys if key[0] == table and key not in self._read]))
+            if new and table == RowTable.CHUNK:
                 self._read_chunks(new)
             elif new:
-                items = self._snapshot.part(self._tables[origin]).items(new)
-                self._read.update(zip([(int(origin), row) for row in new], items, strict=True))
+                items = self._snapshot.part(self._parts[table]).items(new)
+                self._read.update(zip([(int(table), row) for row in new], items, strict=True))
         items = [self._read[key] for key in keys]
-        if not (ranking.origin != Origin.CHUNK).any():
+        if not (ranking.tables != RowTable.CHUNK).any():
             return RankedItems(ranking, items)
         redundant: frozenset[int] = frozenset()
         if self._excerpts is not None:
-            rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
-            order = sorted(range(len(keys)), key=lambda place: keys[place][0] != Origin.CHUNK)
+            rows = [row if table == RowTable.GRAPH else -1 for table, row in keys]
+            order = sorted(range(len(keys)), key=lambda place: keys[place][0] != RowTable.CHUNK)
             shown, nothing = self._excerpts.shown(
                 [items[place] for place in order], [rows[place] for place in order], dropped=self._drop
             )
@@ -104,7 +104,7 @@ class SnapshotItems:
             metadata = chunk.metadata
             if "sections" in metadata:
                 metadata = asked_metadata(self._asked, chunk.text, metadata)
-            self._read[int(Origin.CHUNK), row] = Item(
+            self._read[int(RowTable.CHUNK), row] = Item(
                 chunk.id,
                 "chunk",
                 0,
@@ -180,7 +180,7 @@ class HitMaker:
     """Makes hits of ranked items. Safe to use from several threads."""
 
     def __init__(self, snapshot: Snapshot | JoinedSnapshot, dates: Dates | None) -> None:
-        self._origins = RecentOrigins(snapshot)
+        self._sources = RecentSources(snapshot)
         self._dates = dates
 
     def all_of(self, ranked: RankedItems) -> HitsAndTraces:
@@ -214,13 +214,13 @@ class HitMaker:
             np.unique(np.concatenate([ranked.items[at].sources for at in groups[place]])).astype(np.int64)
             for place in joined
         ]
-        origins = self._origins.of([*own, *united])
-        of_groups = dict(zip(joined, origins[len(groups) :], strict=True))
-        users = self._user_sources([documents for _, documents in origins[: len(groups)]])
+        sources_of = self._sources.of([*own, *united])
+        of_groups = dict(zip(joined, sources_of[len(groups) :], strict=True))
+        users = self._user_sources([documents for _, documents in sources_of[: len(groups)]])
         scores, trace = ranked.ranking.scores.tolist(), ranked.ranking.trace
         hits = []
         for place, (group, item, user) in enumerate(zip(groups, firsts, users, strict=True)):
-            sources, documents = of_groups.get(place, origins[place])
+            sources, documents = of_groups.get(place, sources_of[place])
             metadata = item.extra
             if item.kind != "chunk":
                 metadata = _metadata(item, trace[group[0]], user)
@@ -252,12 +252,12 @@ class HitMaker:
         Of hits with many documents only the first few are read, unless these agree.
         """
         some = list(dict.fromkeys([name for names in documents for name in names[:_COMPARED]]))
-        source_of = dict(zip(some, self._origins.sources(some), strict=True))
+        source_of = dict(zip(some, self._sources.sources(some), strict=True))
         sources = []
         for names in documents:
             user = _agreed([source_of[name] for name in names[:_COMPARED]]) if names else None
             if user is not None and len(names) > _COMPARED:
-                user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
+                user = _agreed([user, *self._sources.sources(names[_COMPARED:])])
             sources.append(user)
         return sources
 

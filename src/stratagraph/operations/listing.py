@@ -15,7 +15,7 @@ from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.extraction.stored import extractions as stored_extractions
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.operations.origins import Origin, RecentOrigins
+from stratagraph.operations.sources import RecentSources, SourceIds
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.types.protocols import Stored
 from stratagraph.types.records import Extraction, GraphEntity, GraphRelation, GraphUnit, MethodNode, Node
@@ -45,10 +45,10 @@ def entities(snapshot: AnySnapshot, ids: Sequence[str] | None = None) -> Iterato
 
 def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
     """The entities at these rows of the graph."""
-    for _, nodes, origins in _batches(snapshot, snapshot.part(GRAPH), rows):
-        for node, origin in zip(nodes, origins, strict=True):
+    for _, nodes, sources in _batches(snapshot, snapshot.part(GRAPH), rows):
+        for node, ids in zip(nodes, sources, strict=True):
             name, kind, description = (node.extra[key] for key in ("name", "type", "description"))
-            yield GraphEntity(node.id, name, kind, description, *origin)
+            yield GraphEntity(node.id, name, kind, description, *ids)
 
 
 def relations(snapshot: AnySnapshot) -> Iterator[GraphRelation]:
@@ -61,12 +61,12 @@ def relations_at(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Itera
     graph = Graph(snapshot.part(GRAPH))
     chosen = range(graph.relations) if rows is None else rows
     places = [graph.entities + row for row in chosen]
-    for batch, nodes, origins in _batches(snapshot, graph.stored, places):
+    for batch, nodes, sources in _batches(snapshot, graph.stored, places):
         ends = graph.ends[[row - graph.entities for row in batch]]
         names = _ids(graph.stored, ends.ravel())
-        for node, source, target, origin in zip(nodes, names[::2], names[1::2], origins, strict=True):
+        for node, source, target, ids in zip(nodes, names[::2], names[1::2], sources, strict=True):
             own = (tuple(node.extra.get(key, ())) for key in ("types", "opposite_types"))
-            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origin, *own)
+            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *ids, *own)
 
 
 def units(snapshot: AnySnapshot) -> Iterator[GraphUnit]:
@@ -78,12 +78,12 @@ def _units(snapshot: Snapshot) -> Iterator[GraphUnit]:
     graph = Graph(snapshot.part(GRAPH))
     first = graph.entities + graph.relations
     indptr, indices = graph.unit_entities
-    for batch, nodes, origins in _batches(snapshot, graph.stored, range(first, first + graph.units)):
+    for batch, nodes, sources in _batches(snapshot, graph.stored, range(first, first + graph.units)):
         start, end = batch[0] - first, batch[-1] - first + 1
         named = _ids(graph.stored, indices[indptr[start] : indptr[end]])
         borders = (indptr[start : end + 1] - indptr[start]).tolist()
-        for node, (low, high), origin in zip(nodes, pairwise(borders), origins, strict=True):
-            yield GraphUnit(node.id, node.text, tuple(named[low:high]), *origin)
+        for node, (low, high), ids in zip(nodes, pairwise(borders), sources, strict=True):
+            yield GraphUnit(node.id, node.text, tuple(named[low:high]), *ids)
 
 
 def extractions(snapshot: AnySnapshot) -> Iterator[tuple[str, Extraction]]:
@@ -98,11 +98,11 @@ def method_nodes(snapshot: AnySnapshot, method: str) -> Iterator[MethodNode]:
     """All nodes of a method with their members and sources, shard by shard."""
     for part in parts_of(snapshot):
         stored = part.part(method)
-        for batch, nodes, origins in _batches(part, stored, range(stored.size)):
+        for batch, nodes, sources in _batches(part, stored, range(stored.size)):
             members = _members(part, stored, batch, nodes)
-            for node, own, origin in zip(nodes, members, origins, strict=True):
+            for node, own, ids in zip(nodes, members, sources, strict=True):
                 metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
-                yield MethodNode(node.id, node.kind, node.level, node.text, own, *origin, metadata)
+                yield MethodNode(node.id, node.kind, node.level, node.text, own, *ids, metadata)
 
 
 def parts_of(snapshot: AnySnapshot) -> Sequence[Snapshot]:
@@ -154,13 +154,13 @@ def _united(same: list[T]) -> T:
 
 def _batches(
     snapshot: Snapshot, stored: Stored, rows: Sequence[int]
-) -> Iterator[tuple[Sequence[int], list[Node], list[Origin]]]:
-    """Rows, their nodes and the nodes' origins, some hundred at a time."""
-    origins = RecentOrigins(snapshot)
+) -> Iterator[tuple[Sequence[int], list[Node], list[SourceIds]]]:
+    """Rows, their nodes and the ids of their sources, some hundred at a time."""
+    sources = RecentSources(snapshot)
     for first in range(0, len(rows), BATCH):
         batch = rows[first : first + BATCH]
         nodes = stored.nodes(batch)
-        yield batch, nodes, origins.of([np.asarray(node.sources, np.int64) for node in nodes])
+        yield batch, nodes, sources.of([np.asarray(node.sources, np.int64) for node in nodes])
 
 
 def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:

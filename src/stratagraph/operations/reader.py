@@ -23,7 +23,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, get_method, get_way
-from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, Searcher
+from stratagraph.methods.base import MethodDescription, Opened, Ranking, RowTable, Searcher
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import STATEMENT_BORDERS, STATEMENT_VECTORS
 from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked_graph
@@ -202,7 +202,7 @@ class Answering(ABC):
         if question.mixed:
             shares = [share, 1 - share, 0] if share else [1, 1, 0]
             order = interleaved([best, first(nodes, wanted), rest], shares, k)
-            groups = _placed(groups, ranked.items, (order.origin == Origin.CHUNK).tolist())
+            groups = _placed(groups, ranked.items, (order.tables == RowTable.CHUNK).tolist())
         return self._hits.of_groups(ranked, groups, k)
 
     def _own(self, question: SearchQuestion, wanted: int) -> Iterator[Ranking]:
@@ -252,7 +252,7 @@ class Answering(ABC):
         return len(np.unique(self.snapshot.chunk_documents()[hidden]))
 
     @abstractmethod
-    def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _days(self, table: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
         """The newest day of each row of a table, from the `days` of all passages."""
 
     def _weighed(self, ranking: Ranking, question: SearchQuestion) -> Ranking:
@@ -260,9 +260,9 @@ class Answering(ABC):
         if question.recency is None or self.dates is None:
             return ranking
         days = np.zeros(len(ranking), np.int32)
-        for origin in np.unique(ranking.origin).tolist():
-            at = ranking.origin == origin
-            days[at] = self._days(origin, question.method, self.dates.days)[ranking.rows[at]]
+        for table in np.unique(ranking.tables).tolist():
+            at = ranking.tables == table
+            days[at] = self._days(table, question.method, self.dates.days)[ranking.rows[at]]
         return weighed(ranking, days, question.recency)
 
     def _with_shares(self, question: SearchQuestion) -> SearchQuestion:
@@ -466,13 +466,13 @@ class Reader(Answering):
         part = self.snapshot.part(method)
         return Opened(self.snapshot, self._graph, self._nearest, part)
 
-    def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
-        if origin == Origin.CHUNK:
+    def _days(self, table: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
+        if table == RowTable.CHUNK:
             return days
-        key = origin, "" if origin == Origin.GRAPH else method
+        key = table, "" if table == RowTable.GRAPH else method
         if key not in self._newest:
             sources = self._graph.sources
-            if origin == Origin.NODE:
+            if table == RowTable.NODE:
                 own = self.snapshot.part(method).arrays
                 sources = own["sources.indptr"], own["sources.indices"]
             self._newest[key] = newest(days, sources)

@@ -65,4 +65,4 @@ def weighed(ranking: Ranking, days: NDArray[np.int32], half_life: float) -> Rank
         {**entry, "recency": weight} for entry, weight in zip(ranking.trace, weights.tolist(), strict=True)
     ]
     order = np.argsort(-scores, kind="stable")
-    return taken(Ranking(ranking.rows, scores.astype(np.float32), ranking.origin, trace), order)
+    return taken(Ranking(ranking.rows, scores.astype(np.float32), ranking.tables, trace), order)

@@ -15,8 +15,8 @@ from stratagraph.types.records import Metadata
 _RRF_CONSTANT = 60
 
 
-class Origin(IntEnum):
-    """The table that a row of a ranking is of. Of equal scores, the later origin comes first."""
+class RowTable(IntEnum):
+    """The table that a row of a ranking is of. Of equal scores, the later table comes first."""
 
     NODE = 0
     """The method's own nodes."""
@@ -28,23 +28,27 @@ class Origin(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A ranking, best first: rows, scores, and the `Origin` of each row; all of shape (n,).
+    """A ranking, best first: rows, scores, and the `RowTable` of each row; all of shape (n,).
 
     `trace[i]` tells why result `i` is there, in the method's own terms.
     """
 
     rows: Rows
     scores: NDArray[np.float32]
-    origin: NDArray[np.int8]
+    tables: NDArray[np.int8]
     trace: Sequence[Metadata]
 
     @classmethod
     def of(
-        cls, origin: Origin, rows: Rows, scores: NDArray[np.floating], trace: Sequence[Metadata] | None = None
+        cls,
+        table: RowTable,
+        rows: Rows,
+        scores: NDArray[np.floating],
+        trace: Sequence[Metadata] | None = None,
     ) -> Ranking:
-        """A ranking of one origin; without a trace, scores are cosine similarities and it says so."""
+        """A ranking of rows of one table; without a trace, scores are cosine similarities and it says so."""
         traces = [{"similarity": float(score)} for score in scores] if trace is None else trace
-        return cls(rows, scores.astype(np.float32), np.full(len(rows), origin, np.int8), traces)
+        return cls(rows, scores.astype(np.float32), np.full(len(rows), table, np.int8), traces)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -53,7 +57,7 @@ class Ranking:
 def merged(parts: Sequence[Ranking], k: int) -> Ranking:
     """The best `k` of several rankings by score; of equals chunks first, then lower rows."""
     joined = concatenate(parts)
-    order = np.lexsort((joined.rows, -joined.origin, -joined.scores))[:k]
+    order = np.lexsort((joined.rows, -joined.tables, -joined.scores))[:k]
     return taken(joined, order)
 
 
@@ -62,7 +66,7 @@ def concatenate(parts: Sequence[Ranking]) -> Ranking:
     return Ranking(
         np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)]),
         np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
-        np.concatenate([np.zeros(0, np.int8), *(part.origin for part in parts)]),
+        np.concatenate([np.zeros(0, np.int8), *(part.tables for part in parts)]),
         [entry for part in parts for entry in part.trace],
     )
 
@@ -86,7 +90,7 @@ def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ra
     ]
     order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
     mixed = taken(concatenate(parts), order)
-    return Ranking(mixed.rows, np.minimum.accumulate(mixed.scores), mixed.origin, mixed.trace)
+    return Ranking(mixed.rows, np.minimum.accumulate(mixed.scores), mixed.tables, mixed.trace)
 
 
 def shares_of(kinds: Sequence[str], shares: Mapping[str, float]) -> list[float]:
@@ -102,13 +106,13 @@ def first(ranking: Ranking, k: int) -> Ranking:
 def taken(ranking: Ranking, order: NDArray[np.integer]) -> Ranking:
     """The results at some places, in their order."""
     trace = [ranking.trace[place] for place in order.tolist()]
-    return Ranking(ranking.rows[order], ranking.scores[order], ranking.origin[order], trace)
+    return Ranking(ranking.rows[order], ranking.scores[order], ranking.tables[order], trace)
 
 
 def labelled(ranking: Ranking, view: str) -> Ranking:
     """The same results; the trace names the ranking that they come from."""
     trace = [{"view": view, **entry} for entry in ranking.trace]
-    return Ranking(ranking.rows, ranking.scores, ranking.origin, trace)
+    return Ranking(ranking.rows, ranking.scores, ranking.tables, trace)
 
 
 def reciprocal_ranks(rankings: Sequence[Rows]) -> tuple[Rows, NDArray[np.float64]]:

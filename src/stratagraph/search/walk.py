@@ -24,7 +24,7 @@ from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.names.linking import Linked, link, linked_once
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.topk import kth_largest
-from stratagraph.search.ranking import Origin, Ranking, reciprocal_ranks
+from stratagraph.search.ranking import Ranking, RowTable, reciprocal_ranks
 from stratagraph.text.stopwords import ENGLISH
 from stratagraph.types.protocols import Corpus, Rows, Vectors
 from stratagraph.types.question import LONGEST, RANKS, SearchQuestion
@@ -418,7 +418,7 @@ class PassageWalk:
             {"rank": by, _MEASURES[by]: score, "similarity": cosine, "bm25": words, **decided}
             for score, cosine, words in zip(*(each.tolist() for each in columns), strict=True)
         ]
-        return Ranking.of(Origin.CHUNK, rows, scores, trace)
+        return Ranking.of(RowTable.CHUNK, rows, scores, trace)
 
 
 def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, NDArray[np.float64]]:

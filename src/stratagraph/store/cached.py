@@ -1,6 +1,6 @@
 """An index behind a URL, fetched to a local folder.
 
-This is an index folder whose generations come from the URL. The file `origin` names the URL, and makes the
+This is an index folder whose generations come from the URL. The file `url` names the URL, and makes the
 folder read-only for everyone else.
 """
 
@@ -15,7 +15,7 @@ from stratagraph.errors import Damaged, NotAnIndex, StoreError
 from stratagraph.store.checksums import Check, as_check, problem
 from stratagraph.store.copying import keep_known_calls, take_over
 from stratagraph.store.folder import DEFAULT_CHECK, TEMPORARY, IndexFolder
-from stratagraph.store.layout import ORIGIN, Layout, made_layout
+from stratagraph.store.layout import SOURCE_URL, Layout, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.remote import Remote
@@ -103,7 +103,7 @@ class CachedFolder(IndexFolder):
     def _holds(self, manifest: Manifest) -> bool:
         """Whether the folder has this generation, and its files pass the check."""
         number = self._layout.current()
-        if number == 0 or not self._layout.root.holds_file(ORIGIN):
+        if number == 0 or not self._layout.root.holds_file(SOURCE_URL):
             return False
         try:
             with self._layout.generation(number) as directory:
@@ -123,10 +123,10 @@ class CachedFolder(IndexFolder):
             if self._holds(manifest):  # another process has fetched it meanwhile
                 return
             self._layout.sweep()
-            if not self._layout.root.holds_file(ORIGIN):
+            if not self._layout.root.holds_file(SOURCE_URL):
                 if self._layout.current():
                     raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
-                self._layout.root.write(ORIGIN, f"{self.url}\n".encode())
+                self._layout.root.write(SOURCE_URL, f"{self.url}\n".encode())
             take_over(
                 self._layout,
                 manifest,

@@ -76,7 +76,7 @@ class Contents:
     Parameters
     ----------
     manifest
-        Of the generation. Call `take` for each of its files, and then `settle`.
+        Of the generation. Call `take` for each of its files, and then `combine`.
     known
         Files that an earlier snapshot has open, by path; they are not opened again.
 
@@ -85,7 +85,7 @@ class Contents:
     opened
         Open files by path.
     parts, groups
-        After `settle`: the arrays of each part, and the arrays of each file before patches.
+        After `combine`: the arrays of each part, and the arrays of each file before patches.
     files
         The file of each array, by part and name.
     """
@@ -109,7 +109,7 @@ class Contents:
         return True
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
-        """Open a file; call `settle` after the last one."""
+        """Open a file; call `combine` after the last one."""
         if file.endswith(SUFFIX):
             arrays = open_arrays(directory, file, descriptor)
             self.opened[file] = OpenFile(arrays, _identity(os.fstat(descriptor)))
@@ -123,7 +123,7 @@ class Contents:
         named = ((file.rpartition("/"), each) for file, each in self.opened.items())
         return {name: each.arrays for (above, _, name), each in named if above == folder}
 
-    def settle(self) -> Iterator[str]:
+    def combine(self) -> Iterator[str]:
         """Combine the arrays of each part; yields problems of patches, each with its file."""
         for part in self._manifest.parts:
             layers: list[Arrays] = []
@@ -230,7 +230,7 @@ def open_contents(
                 if wrong := problem(opened.fileno(), entry, check if file in looked_into else None):
                     raise Damaged(f"{directory.path / file}: {wrong}")
                 contents.take(directory, file, opened.fileno())
-    for wrong in chain(contents.settle(), meanings(contents, manifest)):
+    for wrong in chain(contents.combine(), meanings(contents, manifest)):
         raise Damaged(f"{directory.path / wrong}")
     return contents
 

@@ -427,7 +427,9 @@ def _unlike(rows: TableRows, keys: Sequence[int], halves: Halves) -> str | None:
     return None
 
 
-def settled(journal: Journal, table: VectorTable | None, pool: ExternalPool | None, generation: int) -> bool:
+def remove_leftovers(
+    journal: Journal, table: VectorTable | None, pool: ExternalPool | None, generation: int
+) -> bool:
     """Remove rows in the journal that the generation does not need; False, and a warning, on failure."""
     touched = journal.touched()
     if not touched:

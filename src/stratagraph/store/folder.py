@@ -14,10 +14,10 @@ from stratagraph.errors import ClosedIndex, Locked, ReadOnly, StoreError, Vector
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.copying import copy_index, in_blocks, opened_files, unclaim
-from stratagraph.store.external import ExternalPool, require_current, settled
+from stratagraph.store.external import ExternalPool, remove_leftovers, require_current
 from stratagraph.store.files import Directory, bytes_below
 from stratagraph.store.journal import Journal, Operation
-from stratagraph.store.layout import CURRENT, ORIGIN, Layout, found_layout, made_layout
+from stratagraph.store.layout import CURRENT, SOURCE_URL, Layout, found_layout, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock, now
 from stratagraph.store.remote import Remote, publish
 from stratagraph.store.snapshot import Snapshot
@@ -268,10 +268,10 @@ class IndexFolder:
 
     def require_writable(self) -> None:
         """Raise `ReadOnly` if the folder is a copy of an index behind a URL."""
-        if self._layout.root.holds_file(ORIGIN):
-            origin = self._layout.root.read(ORIGIN, most=10_000).decode("utf-8", "replace").strip()
+        if self._layout.root.holds_file(SOURCE_URL):
+            url = self._layout.root.read(SOURCE_URL, most=10_000).decode("utf-8", "replace").strip()
             raise ReadOnly(
-                f"{origin} was opened from a URL, and such an index is read only. Copy it to a local folder "
+                f"{url} was opened from a URL, and such an index is read only. Copy it to a local folder "
                 "(copy_to), open and change that, and copy it back with copy_to(URL)"
             )
 
@@ -285,12 +285,12 @@ class IndexFolder:
         if self.journal.exists():
             operation = self.journal.operation()
             published = operation is not None and operation.generation <= self.generation
-            self.journal.settle(purged=self._purge(), finished=published, rows=self._settled_rows())
+            self.journal.forget(purged=self._purge(), finished=published, rows=self._removed_leftovers())
 
     def _forget(self, earlier: Operation | None) -> None:
         """After an operation without effect: an earlier interrupted one stays recorded."""
         if earlier is None:
-            self.journal.settle(purged=False, finished=True, rows=False)
+            self.journal.forget(purged=False, finished=True, rows=False)
         else:
             self.journal.begin(earlier)
 
@@ -310,11 +310,11 @@ class IndexFolder:
             return False
         return True
 
-    def _settled_rows(self) -> bool:
+    def _removed_leftovers(self) -> bool:
         if not self.journal.touched():
             return True
         pool = self.snapshot().pool if self.generation else None
-        return settled(
+        return remove_leftovers(
             self.journal, self.table, pool if isinstance(pool, ExternalPool) else None, self.generation
         )
 
@@ -323,7 +323,7 @@ class IndexFolder:
         pool = self.snapshot().pool
         return isinstance(pool, ExternalPool) and pool.wrong_rows() > 0
 
-    def settle(self) -> None:
+    def finish_rows(self) -> None:
         """Finish what an update left undone in the vector store; `Locked` if someone is writing."""
         with WriterLock(self._layout.root, "repair"):
             self._recover()

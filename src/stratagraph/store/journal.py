@@ -219,7 +219,7 @@ class Journal:
             keys_of.setdefault(identity, []).append(key)
         return {identity: np.array(keys, np.int64).view(np.uint64) for identity, keys in keys_of.items()}
 
-    def settle(self, *, purged: bool, finished: bool, rows: bool) -> None:
+    def forget(self, *, purged: bool, finished: bool, rows: bool) -> None:
         """Forget what is done, and remove the file if nothing is left."""
         done = {"purges": purged, "touched": rows}
         statements: list[tuple[Any, ...]] = [(f"DELETE FROM {table}",) for table in done if done[table]]

@@ -21,7 +21,7 @@ GENERATIONS = "generations"
 MARKER = "stratagraph-index"
 SHARDS = "shards.json"
 """In a folder of shards: their list (`store.shards`)."""
-ORIGIN = "origin"
+SOURCE_URL = "url"
 """In a folder that is a cache: the URL that it is a cache of."""
 MARKER_TEXT = "An index of stratagraph (Python package). CURRENT names the generation in use; do not edit.\n"
 
@@ -167,7 +167,7 @@ class Layout:
                 for number, partial in past:
                     remove_ours(generations, f"{number}.partial" if partial else str(number))
                 generations.sync()
-        for name in (f"{CURRENT}.tmp", "lock.json.tmp", f"{ORIGIN}.tmp"):
+        for name in (f"{CURRENT}.tmp", "lock.json.tmp", f"{SOURCE_URL}.tmp"):
             if not self.root.holds_directory(name):
                 self.root.unlink(name)
 

@@ -187,8 +187,8 @@ class PoolWriter:
         """
         if isinstance(vectors, CarriedVectors) and self._is_base(vectors.before):
             slots = np.full(len(vectors), -1, np.int64)
-            new = vectors.origin < 0
-            slots[~new] = vectors.before.slots[vectors.origin[~new]]
+            new = vectors.rows_before < 0
+            slots[~new] = vectors.before.slots[vectors.rows_before[~new]]
             slots[new] = self._interned(vectors.fresh, order[new])
         elif self._is_base(vectors):
             slots = np.asarray(cast(PooledVectors, vectors).slots, np.int64)

@@ -220,7 +220,7 @@ class ShardedFolder:
             self._snapshot = JoinedSnapshot(self.path, numbers, names, parts, lacks_of, methods=methods)
         return self._snapshot
 
-    def settled(self, spread: Spread) -> None:
+    def record_built(self, spread: Spread) -> None:
         """Record the shards; those with a generation count as built."""
         shards = tuple(
             replace(
@@ -307,7 +307,7 @@ class ShardedFolder:
             for shard, folder in self._present():
                 if folder.generation:
                     folder.copy_to(target.path / shard.folder)
-            target.settled(self._spread)
+            target.record_built(self._spread)
             target.tell(self._spread.unfinished)
         finally:
             target.close()

@@ -204,9 +204,9 @@ class Staging(RecordedCorpus):
         shape = (self.size - len(now) if carried else self.size, dimension)
         own = reserved_array(self._directory, SCRATCH_VECTORS, shape, np.float32)
         if carried:
-            origin = np.full(self.size, -1, np.int64)
-            origin[now] = before
-            own = cast(Vectors, CarriedVectors(copied, origin, own))
+            rows_before = np.full(self.size, -1, np.int64)
+            rows_before[now] = before
+            own = cast(Vectors, CarriedVectors(copied, rows_before, own))
         self.vectors = own
         return own
 

@@ -112,7 +112,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
             for problem_line in _until_error(_file(directory, file, manifest, contents)):
                 wrong.add(file)
                 yield problem_line
-        for problem_line in [*contents.settle()]:
+        for problem_line in [*contents.combine()]:
             file = problem_line.partition(":")[0]
             if part_of(file) not in map(part_of, wrong):  # a file that is missing was named already
                 yield problem_line

@@ -91,14 +91,14 @@ class CarriedVectors:
     ----------
     before
         That array.
-    origin
+    rows_before
         Row of each vector in it, or -1, shape (rows,).
     fresh
         The other vectors, in order. Their rows can be assigned to.
     """
 
     before: Any
-    origin: NDArray[np.int64]
+    rows_before: NDArray[np.int64]
     fresh: NDArray[np.floating]
     _places: NDArray[np.int64] = field(init=False, repr=False)
 
@@ -106,31 +106,31 @@ class CarriedVectors:
     dtype = np.dtype(np.float32)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_places", np.cumsum(self.origin < 0) - 1)
+        object.__setattr__(self, "_places", np.cumsum(self.rows_before < 0) - 1)
 
     def __len__(self) -> int:
-        return len(self.origin)
+        return len(self.rows_before)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and dimension."""
-        return len(self.origin), self.fresh.shape[1]
+        return len(self.rows_before), self.fresh.shape[1]
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         if isinstance(rows, tuple):
             vectors: NDArray[np.float32] = self[rows[0]][(..., *rows[1:])]
             return vectors
-        origin = self.origin[rows]
-        copied = origin >= 0
+        rows_before = self.rows_before[rows]
+        copied = rows_before >= 0
         if copied.all():
-            return np.asarray(self.before[origin], np.float32)
-        vectors = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
-        vectors[copied] = self.before[origin[copied]]
+            return np.asarray(self.before[rows_before], np.float32)
+        vectors = np.zeros((*rows_before.shape, self.fresh.shape[1]), np.float32)
+        vectors[copied] = self.before[rows_before[copied]]
         vectors[~copied] = self.fresh[self._places[rows][~copied]]
         return vectors
 
     def __setitem__(self, rows: Any, vectors: NDArray[np.floating]) -> None:
-        if (self.origin[rows] >= 0).any():
+        if (self.rows_before[rows] >= 0).any():
             raise ValueError("only vectors that the previous generation lacks can be assigned")
         self.fresh[self._places[rows]] = vectors
 

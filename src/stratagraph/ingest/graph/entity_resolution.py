@@ -271,7 +271,7 @@ def _shortened(short: Sequence[str], long: Sequence[str]) -> bool:
 def _misspelt(short: Sequence[str], long: Sequence[str], spread: Mapping[str, int]) -> bool:
     """Whether one word is spelt in two ways: a letter inside it is changed, missing, doubled or swapped.
 
-    Ends of words carry gender, number and origin (Mario, Maria; Beatle, Beatles). Two words that both occur
+    Ends of words carry gender, number and descent (Mario, Maria; Beatle, Beatles). Two words that both occur
     in further names are two words (Karen, Karin).
     """
     if len(short) != len(long):

@@ -86,10 +86,10 @@ class GraphLayout:
     ----------
     graph, units
         The graph, and its units in the order of texts, then of entities.
-    origins
+    rows_before_by_kind
         The previous row of each entity, relation and unit, or -1, as three arrays. Each counts from the first
         row of its kind.
-    origin
+    rows_before
         The same for all nodes, counted from the first node.
     fresh
         The rows without one, as three arrays.
@@ -114,22 +114,25 @@ class GraphLayout:
         starts = np.cumsum([0, *counts]).tolist()
         self._first_relation, self._first_unit = starts[RELATIONS], starts[UNITS]
         marks = self._marks(combined(extracted.keys))
-        origins = []
+        by_kind = []
         for kind, own in enumerate(marks):
-            origin = np.full(len(own), -1, np.int64)
+            rows_before = np.full(len(own), -1, np.int64)
             if previous is not None:
                 rows = slice(starts[kind], starts[kind + 1])
-                origin = find_marks(own, previous.arrays[MARKS][rows])
+                rows_before = find_marks(own, previous.arrays[MARKS][rows])
                 if again is not None and kind != UNITS:
-                    origin[np.append(again[rows], False)[origin]] = -1
-            origins.append(origin)
-        self._texts = self._read(extracted, texts, [np.flatnonzero(each < 0) for each in origins])
-        by_text = self._unit_order(origins[2])
+                    rows_before[np.append(again[rows], False)[rows_before]] = -1
+            by_kind.append(rows_before)
+        self._texts = self._read(extracted, texts, [np.flatnonzero(each < 0) for each in by_kind])
+        by_text = self._unit_order(by_kind[2])
         self.units = graph.units.at(by_text)
-        self.origins = origins[0], origins[1], origins[2][by_text]
-        self.fresh = [np.flatnonzero(each < 0) for each in self.origins]
-        self.origin = np.concatenate(
-            [np.where(each >= 0, each + start, -1) for each, start in zip(self.origins, starts, strict=False)]
+        self.rows_before_by_kind = by_kind[0], by_kind[1], by_kind[2][by_text]
+        self.fresh = [np.flatnonzero(each < 0) for each in self.rows_before_by_kind]
+        self.rows_before = np.concatenate(
+            [
+                np.where(each >= 0, each + start, -1)
+                for each, start in zip(self.rows_before_by_kind, starts, strict=False)
+            ]
         )
         place = np.empty_like(by_text)
         place[by_text] = np.arange(len(by_text))
@@ -139,7 +142,7 @@ class GraphLayout:
         self.indptr = borders(np.concatenate([np.diff(each.starts) for each in lists]))
         self.indices = np.concatenate([each.values for each in lists])
         self.arrays: dict[str, NDArray[Any]] = {
-            "counts": np.array([len(each) for each in self.origins], np.int64),
+            "counts": np.array([len(each) for each in self.rows_before_by_kind], np.int64),
             "relations.ends": graph.relations.ends,
             "relations.weights": graph.relations.weights.astype(np.float32),
             "relations.described": graph.relations.apart,
@@ -192,21 +195,21 @@ class GraphLayout:
         missing = [at for at, key in enumerate(keys.tolist()) if key not in texts]
         return {**texts, **read_texts(extracted, keys[missing], chunks[missing])} if missing else texts
 
-    def _unit_order(self, origin: Rows) -> Rows:
+    def _unit_order(self, rows_before: Rows) -> Rows:
         """The order of units by their texts, then by their entities.
 
         Those of the previous graph keep their order. The places of the others among them are found by
         bisections that advance together: each round reads all texts that it compares with in one call.
         """
         units = self.graph.units
-        stay = np.flatnonzero(origin >= 0)
-        stay = stay[np.argsort(origin[stay])]
+        stay = np.flatnonzero(rows_before >= 0)
+        stay = stay[np.argsort(rows_before[stay])]
 
         def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
             named = units.entities.at(rows)
             return list(zip(texts, named.split(named.values.tolist()), strict=True))
 
-        new = np.flatnonzero(origin < 0)
+        new = np.flatnonzero(rows_before < 0)
         sort_keys = keys(new, self._said(units.texts[new]))
         by_text = sorted(range(len(new)), key=sort_keys.__getitem__)
         new, sort_keys = new[by_text], [sort_keys[at] for at in by_text]
@@ -215,7 +218,7 @@ class GraphLayout:
             assert self._previous is not None
             middle, which = np.unique((low[unfinished] + high[unfinished]) // 2, return_inverse=True)
             rows = stay[middle]
-            texts = self._previous.texts((self._first_unit + origin[rows]).tolist())
+            texts = self._previous.texts((self._first_unit + rows_before[rows]).tolist())
             compared = keys(rows, texts)
             for at, number in zip(unfinished.tolist(), which.tolist(), strict=True):
                 if compared[number] < sort_keys[at]:
@@ -281,13 +284,13 @@ class GraphLayout:
             for entity, named in zip(entities, self.naming.split(self.naming.values.tolist()), strict=True)
         ]
         rows = distinct(np.array(list(chain.from_iterable(wanted)), np.int64))
-        origin = self.origins[2][rows]
-        new = rows[origin < 0]
+        rows_before = self.rows_before_by_kind[2][rows]
+        new = rows[rows_before < 0]
         texts = dict(zip(new.tolist(), self._said(self.units.texts[new]), strict=True))
-        if (origin >= 0).any():
+        if (rows_before >= 0).any():
             assert self._previous is not None
-            previous = self._previous.texts((self._first_unit + origin[origin >= 0]).tolist())
-            texts |= zip(rows[origin >= 0].tolist(), previous, strict=True)
+            previous = self._previous.texts((self._first_unit + rows_before[rows_before >= 0]).tolist())
+            texts |= zip(rows[rows_before >= 0].tolist(), previous, strict=True)
         return [[texts[row] for row in each] for each in wanted]
 
     # Arrays
@@ -300,11 +303,11 @@ class GraphLayout:
             np.zeros(0, np.uint64) if self._previous is None else self._previous.keys[: self._first_relation]
         )
         by_key = np.argsort(known)
-        origin = np.append(by_key, -1)[find(known[by_key], keys)]
+        rows_before = np.append(by_key, -1)[find(known[by_key], keys)]
         now = np.full(len(known), -1, np.int64)
-        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        now[rows_before[rows_before >= 0]] = np.flatnonzero(rows_before >= 0)
         index = NameIndex.updated(
-            prefixed(before, "names."), now, len(keys), self._names(np.flatnonzero(origin < 0))
+            prefixed(before, "names."), now, len(keys), self._names(np.flatnonzero(rows_before < 0))
         )
         return {f"names.{name}": array for name, array in index.items()}
 
@@ -312,13 +315,15 @@ class GraphLayout:
         """The present array of the rows of a kind; `fresh` belongs to the fresh ones."""
         if self._previous is None:
             return fresh
-        return spliced(self._previous.arrays[name], self.origins[kind], fresh)
+        return spliced(self._previous.arrays[name], self.rows_before_by_kind[kind], fresh)
 
     def carried(self, name: str, kind: int, fresh: NDArray[np.floating]) -> Vectors:
         """The same for vectors, without reading the previous ones."""
         if self._previous is None:
             return cast(Vectors, fresh)
-        return cast(Vectors, CarriedVectors(self._previous.arrays[name], self.origins[kind], fresh))
+        return cast(
+            Vectors, CarriedVectors(self._previous.arrays[name], self.rows_before_by_kind[kind], fresh)
+        )
 
 
 def entity_records(graph: Grouping, rows: Rows, texts: Mapping[int, str]) -> list[Entity]:
@@ -351,11 +356,11 @@ def read_texts(extracted: Stored, keys: Keys, chunks: Rows) -> dict[int, str]:
     return texts
 
 
-def spliced(before: NDArray[Any], origin: Rows, fresh: NDArray[Any]) -> NDArray[Any]:
+def spliced(before: NDArray[Any], rows_before: Rows, fresh: NDArray[Any]) -> NDArray[Any]:
     """The items at previous rows, and in order those of `fresh` where the row is -1."""
-    items = np.zeros((len(origin), *fresh.shape[1:]), fresh.dtype)
-    items[origin >= 0] = before[origin[origin >= 0]]
-    items[origin < 0] = fresh
+    items = np.zeros((len(rows_before), *fresh.shape[1:]), fresh.dtype)
+    items[rows_before >= 0] = before[rows_before[rows_before >= 0]]
+    items[rows_before < 0] = fresh
     return items
 
 

@@ -140,7 +140,7 @@ async def build_graph(
         name: laid.joined(name, kind, fresh)
         for kind, (name, fresh) in enumerate(zip(CONDENSED, condensed, strict=True))
     }
-    sources = laid.indptr[: len(laid.origins[ENTITIES]) + 1], laid.indices
+    sources = laid.indptr[: len(laid.rows_before_by_kind[ENTITIES]) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
     built = nearest
     source = Source(corpus, extracted, gate, embed.pooled, previous)
@@ -149,7 +149,7 @@ async def build_graph(
         fresh, keys = await unit_vectors(source, statements)
         vectors = laid.carried(UNIT_VECTORS, UNITS, fresh)
         arrays[UNIT_KEYS] = laid.joined(UNIT_KEYS, UNITS, keys)
-        first = len(laid.origins[ENTITIES]) + len(laid.origins[RELATIONS])
+        first = len(laid.rows_before_by_kind[ENTITIES]) + len(laid.rows_before_by_kind[RELATIONS])
         built |= Holds.VECTORS.of({UNIT_VECTORS: vectors}, laid.indices[laid.indptr[first:-1]])
     if embed.entities:
         directions = await asyncio.to_thread(means, vectors, laid.naming)
@@ -163,7 +163,7 @@ async def build_graph(
         arrays[VECTORS] = laid.carried(VECTORS, ENTITIES, entity_arrays.pop(VECTORS))
         arrays |= {name: laid.joined(name, ENTITIES, each) for name, each in entity_arrays.items()}
     nodes = GraphNodes(entities, relations, units, names, descriptions, of_relations)
-    carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
+    carried = Carried(laid.rows_before, nodes, laid.indptr, laid.indices)
     notes = {note: count for note, count in sorted(graph.notes.items()) if count}
     complete = not _unfinished(arrays, used).any()
     return Built(carried, built | declared(arrays | words, HOLDS), notes, complete)
@@ -203,9 +203,9 @@ def _search_arrays(
     """The arrays that find chunks by their words (BM25) and by their vectors, updated or built."""
     before = words = None
     if previous is not None and kept is not None:
-        origin = np.full(corpus.size, -1, np.int64)
-        origin[kept.now] = kept.before
-        before = previous.arrays, origin
+        rows_before = np.full(corpus.size, -1, np.int64)
+        rows_before[kept.now] = kept.before
+        before = previous.arrays, rows_before
         coming = kept.coming(corpus.size)
         texts = dict(zip(coming, _searched_texts(corpus, coming), strict=True))
         words = LexicalIndex.updated(

@@ -72,7 +72,7 @@ class Pooled:
         for node, own, named, inner in zip(nodes, units, names, parts, strict=True):
             self.done.add(node.id)
             for unit, row in zip(own, inner.astype(np.float16), strict=False):
-                self.units[_origin(node.id, unit)] = row
+                self.units[_statement_key(node.id, unit)] = row
             for name, code in zip(named, _codes(inner[len(own) :]), strict=True):
                 self.names[_named(node.id, name)] = code
         return vectors
@@ -110,7 +110,7 @@ def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def _origin(chunk: str, statement: str) -> int:
+def _statement_key(chunk: str, statement: str) -> int:
     return content_key("statement", chunk, statement)
 
 
@@ -168,7 +168,7 @@ async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tupl
         keys = text_keys(texts)
     else:
         ids = source.corpus.ids([row for _, row in units])
-        keys = np.fromiter(map(_origin, ids, texts), np.uint64, len(units))
+        keys = np.fromiter(map(_statement_key, ids, texts), np.uint64, len(units))
         _take_pooled(source.pooled, keys, vectors)
     _take_over(source.previous, keys, vectors)
     if await source.embed_again(units[place][1] for place in _zeros(vectors)) and source.pooled is not None:
@@ -213,8 +213,8 @@ async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes,
         coded |= more
     codes = np.zeros((len(entities), -(-source.dimension // 8)), np.uint8)
     keys = np.zeros(len(entities), np.uint64)
-    for place, (origin, code) in coded.items():
-        keys[place], codes[place] = origin, code
+    for place, (key, code) in coded.items():
+        keys[place], codes[place] = key, code
     return codes, keys
 
 
@@ -261,11 +261,11 @@ class _Mentions:
         return coded, waiting
 
     def _at(self, name: str, row: int) -> tuple[int, Codes] | None:
-        origin = _named(self._ids[row], name)
-        code = self._pooled.names.get(origin)
-        if code is None and origin in self._known:
-            code = self._codes[self._known[origin]]
-        return None if code is None else (origin, code)
+        key = _named(self._ids[row], name)
+        code = self._pooled.names.get(key)
+        if code is None and key in self._known:
+            code = self._codes[self._known[key]]
+        return None if code is None else (key, code)
 
     def _read(self, rows: Iterable[int]) -> None:
         """Find the names that passages have word for word."""

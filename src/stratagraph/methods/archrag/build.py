@@ -109,13 +109,13 @@ def _previous_edges(level: LevelGraph, previous: Stored | None) -> PreviousEdges
     name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, PARENTS)
     if previous is None or name not in previous.arrays:
         return None
-    carried = np.flatnonzero(level.origin >= 0)
+    carried = np.flatnonzero(level.rows_before >= 0)
     rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
-    rows[level.origin[carried]] = carried
+    rows[level.rows_before[carried]] = carried
     edges = rows[previous.arrays[name]]
     edges = edges[(edges >= 0).all(axis=1)]
     linked = np.bincount(np.concatenate([level.ends.ravel(), edges.ravel()]), minlength=level.size)
-    looking = np.flatnonzero((level.origin < 0) | (linked == 0))
+    looking = np.flatnonzero((level.rows_before < 0) | (linked == 0))
     return None if _MANY * len(looking) > level.size else PreviousEdges(edges, looking)
 
 
@@ -142,12 +142,12 @@ def _rows_before(graph: Graph, levels: Sequence[Communities], previous: Stored |
     """For each layer of C-HNSW the previous row there of each node, or -1 if its vector is new."""
     if previous is None or graph.before is None:
         return None
-    rows_before = [np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)]
+    rows_before = [np.where(graph.before.alike, graph.before.rows_before[: graph.entities], -1)]
     starts, sizes = previous.arrays["levels.starts"].tolist(), previous.arrays["levels.joined"].tolist()
     for number, level in enumerate(levels):
         rows = np.full(level.partition.joined, -1, np.int64)
         if number < len(starts):
-            rows = level.origin[: len(rows)] - starts[number]
+            rows = level.rows_before[: len(rows)] - starts[number]
             rows[(rows < 0) | (rows >= sizes[number])] = -1
         rows_before.append(rows)
     return rows_before
@@ -208,10 +208,10 @@ def index_arrays(
     """
     arrays_before = {} if previous is None else previous.arrays
     threads = os.cpu_count() or 1
-    origins = rows or [np.full(len(vectors), -1, np.int64) for vectors in layers]
+    by_kind = rows or [np.full(len(vectors), -1, np.int64) for vectors in layers]
     zeros = [
-        zero_rows(vectors, origin, arrays_before.get(f"{ZEROS}{level}"))
-        for level, (vectors, origin) in enumerate(zip(layers, origins, strict=True))
+        zero_rows(vectors, rows_before, arrays_before.get(f"{ZEROS}{level}"))
+        for level, (vectors, rows_before) in enumerate(zip(layers, by_kind, strict=True))
     ]
     options = Options(
         codes=config.codes,

@@ -86,23 +86,23 @@ class WarmStart:
         self.initial = InitialPartition(start, movable) if (start >= 0).any() else None
 
     def _of_entities(self, graph: Graph, before: Before) -> InitialPartition | None:
-        parents, origin = self._arrays[PARENTS], before.origin[: graph.entities]
-        labels = previous_labels(origin, parents)
-        settled = (labels >= 0) & _same_neighbours(graph, before)
-        self.drift = Drift.since(self._arrays, len(settled), int(np.count_nonzero(~settled)))
-        if needs_reclustering(settled):
+        parents, rows_before = self._arrays[PARENTS], before.rows_before[: graph.entities]
+        labels = previous_labels(rows_before, parents)
+        unchanged = (labels >= 0) & _same_neighbours(graph, before)
+        self.drift = Drift.since(self._arrays, len(unchanged), int(np.count_nonzero(~unchanged)))
+        if needs_reclustering(unchanged):
             return None
-        return InitialPartition(labels, ~settled | _in_shrunken(labels, parents))
+        return InitialPartition(labels, ~unchanged | _in_shrunken(labels, parents))
 
 
 def _same_neighbours(graph: Graph, before: Before) -> NDArray[np.bool_]:
     """The entities that are linked with the same ones as before, shape (entities,)."""
-    origin, arrays = before.origin[: graph.entities], before.stored.arrays
-    now = _sums_of_neighbours(graph.ends, mixed(origin))
+    rows_before, arrays = before.rows_before[: graph.entities], before.stored.arrays
+    now = _sums_of_neighbours(graph.ends, mixed(rows_before))
     count = int(arrays["counts"][0])
     then = _sums_of_neighbours(arrays["relations.ends"], mixed(np.arange(count)))
-    same = origin >= 0
-    same[same] = now[same] == then[origin[same]]
+    same = rows_before >= 0
+    same[same] = now[same] == then[rows_before[same]]
     return same
 
 
@@ -130,7 +130,7 @@ class LevelGraph:
     weights: Weights  # above level 0 the number of these edges
     read_nodes: Callable[[Sequence[int]], Sequence[Node]]
     read_relations: Callable[[Sequence[int]], list[str]]  # texts of edges; none above level 0
-    origin: Rows  # the previous row of the node with the same vector, or -1
+    rows_before: Rows  # the previous row of the node with the same vector, or -1
     marks: Marks  # of the nodes
     edge_marks: Marks  # at level 0; none above
 
@@ -174,9 +174,13 @@ class Partition:
 
 def entity_level(builder: Builder) -> LevelGraph:
     """The corpus' graph as level 0."""
-    graph, marks, origin = builder.graph, builder.row_marks, np.full(builder.graph.entities, -1, np.int64)
+    graph, marks, rows_before = (
+        builder.graph,
+        builder.row_marks,
+        np.full(builder.graph.entities, -1, np.int64),
+    )
     if graph.before is not None:
-        origin = np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)
+        rows_before = np.where(graph.before.alike, graph.before.rows_before[: graph.entities], -1)
 
     def relations(rows: Sequence[int]) -> list[str]:
         return graph.stored.texts([graph.entities + row for row in rows])
@@ -188,7 +192,7 @@ def entity_level(builder: Builder) -> LevelGraph:
         np.asarray(graph.weights, np.float64),
         graph.stored.nodes,
         relations,
-        origin,
+        rows_before,
         marks[: graph.entities],
         marks[graph.entities : graph.entities + graph.relations],
     )
@@ -305,7 +309,7 @@ def _numbered(labels: Labels) -> tuple[Labels, int, int]:
 class Communities:
     """The communities of a level, in the order of the labels; `start` is the row of the first.
 
-    `origin` has the previous row of a community of this level with the same vector, or -1.
+    `rows_before` has the previous row of a community of this level with the same vector, or -1.
     """
 
     partition: Partition
@@ -313,7 +317,7 @@ class Communities:
     nodes: NodeTable
     vectors: Vectors
     hashes: Keys  # of the vectors
-    origin: Rows
+    rows_before: Rows
 
     def level(self, number: int) -> LevelGraph:
         """These communities as the next level."""
@@ -324,7 +328,7 @@ class Communities:
             self.partition.weights,
             self.nodes.read,
             lambda rows: [],
-            self.origin,
+            self.rows_before,
             self.nodes.member_marks(),
             np.zeros((0, 2), np.uint64),
         )
@@ -375,13 +379,13 @@ async def write_communities(
     alone = np.array([members[row][0] for row in new[len(several) :]], np.int64)
     nodes = builder.table(before, fresh, marks)
     vectors = np.concatenate([embedded, level.vectors[alone]])
-    hashes, origin = nodes.vector_hashes(vectors), np.full(len(nodes), -1, np.int64)
+    hashes, rows_before = nodes.vector_hashes(vectors), np.full(len(nodes), -1, np.int64)
     if builder.previous is not None:
         starts = [*builder.previous.arrays["levels.starts"].tolist(), len(builder.previous.keys)]
         first, end = (starts[min(each, len(starts) - 1)] for each in (level.number, level.number + 1))
-        origin = of_same_vectors(hashes, builder.previous.arrays[VECTOR_HASHES][first:end])
-        origin[origin >= 0] += first
-    return Communities(partition, start, nodes, nodes.column(VECTORS, vectors), hashes, origin)
+        rows_before = of_same_vectors(hashes, builder.previous.arrays[VECTOR_HASHES][first:end])
+        rows_before[rows_before >= 0] += first
+    return Communities(partition, start, nodes, nodes.column(VECTORS, vectors), hashes, rows_before)
 
 
 def _draft(

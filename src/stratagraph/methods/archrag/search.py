@@ -16,7 +16,7 @@ from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import TopK, top_k
 from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, CHANGES, INDEX, layer_vectors, opened
 from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
+from stratagraph.methods.base import MethodDescription, Opened, Ranking, RowTable, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.validation import searched_levels
@@ -62,7 +62,7 @@ class _Layer:
 
     vectors: Vectors
     start: int
-    origin: Origin
+    table: RowTable
 
 
 class HierarchySearcher:
@@ -114,7 +114,7 @@ class HierarchySearcher:
         starts, joined = self._arrays["levels.starts"].tolist(), self._arrays["levels.joined"].tolist()
         vectors = layer_vectors(self._graph, self._arrays["vectors"], starts, joined)
         return [
-            _Layer(rows, start, Origin.NODE if level else Origin.GRAPH)
+            _Layer(rows, start, RowTable.NODE if level else RowTable.GRAPH)
             for level, (rows, start) in enumerate(zip(vectors, [0, *starts], strict=True))
         ]
 
@@ -130,7 +130,7 @@ class HierarchySearcher:
         """The best nodes of a level."""
         trace = [{"level": level, "similarity": similarity} for similarity in similarities.tolist()]
         layer = self._layers[level]
-        return Ranking.of(layer.origin, rows + layer.start, similarities, trace)
+        return Ranking.of(layer.table, rows + layer.start, similarities, trace)
 
     def _searched(self, question: SearchQuestion, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
@@ -150,7 +150,7 @@ class HierarchySearcher:
     def _scanned(self, vector: Vectors, allowed: Allowed, level: int, k: int) -> TopK:
         """The best of a level among what a filter admits, without zero vectors."""
         layer = self._layers[level]
-        rows = allowed.graph if layer.origin == Origin.GRAPH else allowed.nodes
+        rows = allowed.graph if layer.table == RowTable.GRAPH else allowed.nodes
         mask = rows[layer.start : layer.start + len(layer.vectors)].copy()
         mask[self._arrays[f"zeros{level}"]] = False
         return top_k(layer.vectors, vector, k, mask=mask)
@@ -162,7 +162,7 @@ class HierarchySearcher:
             passing = question.allowed.graph[self._graph.entities + relations]
             relations, weaker = relations[passing], weaker[passing]
         trace = [{"level": 0, "between": "entities found"} for _ in range(len(relations))]
-        return Ranking.of(Origin.GRAPH, self._graph.entities + relations, weaker, trace)
+        return Ranking.of(RowTable.GRAPH, self._graph.entities + relations, weaker, trace)
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:

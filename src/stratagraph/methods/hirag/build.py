@@ -150,7 +150,7 @@ def _nearest_entities(builder: Builder) -> Arrays:
     count, before = builder.graph.entities, builder.graph.before
     alike = np.full(count, -1, np.int64)
     if before is not None:
-        alike = np.where(before.alike, before.origin[:count], -1)
+        alike = np.where(before.alike, before.rows_before[:count], -1)
     return _nearest(builder, "entities", builder.graph.vectors, alike)
 
 
@@ -194,7 +194,7 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
     writer = SummaryWriter(builder, entities)
     drift = Drift(entities.count)
     if builder.grouped is not None:  # entities of the basic graph that came or went
-        drift = Drift.between(builder.grouped.arrays, entities.first_before, entities.origin)
+        drift = Drift.between(builder.grouped.arrays, entities.first_before, entities.rows_before)
     members: list[Rows] = []
     clusters: list[Clusters] = []
     ids: list[Keys] = []
@@ -204,8 +204,8 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
         whole = len(layer) == builder.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
         vectors = builder.graph.vectors if whole else entities.vectors[layer]
         places = np.full(entities.count_before, -1, np.int64)
-        stays = np.flatnonzero(entities.origin[layer] >= 0)
-        places[entities.origin[layer[stays]]] = stays
+        stays = np.flatnonzero(entities.rows_before[layer] >= 0)
+        places[entities.rows_before[layer[stays]]] = stays
         before = previous_clusters(builder.grouped, len(clusters), places, len(layer))
         partition = await asyncio.to_thread(cluster, vectors, before, config, drift, len(clusters))
         sizes = partition.sizes

@@ -47,8 +47,8 @@ class Clusters:
     def of(cls, groups: Sequence[Rows], before: Rows | None = None) -> Clusters:
         """From the members of each cluster; without `before`, all are new."""
         rows = np.concatenate([np.zeros(0, np.int64), *groups])
-        origin = np.full(len(groups), -1, np.int64) if before is None else before
-        return cls(np.cumsum([0, *map(len, groups)], dtype=np.int64), rows, origin)
+        rows_before = np.full(len(groups), -1, np.int64) if before is None else before
+        return cls(np.cumsum([0, *map(len, groups)], dtype=np.int64), rows, rows_before)
 
     @property
     def sizes(self) -> Rows:
@@ -106,8 +106,8 @@ def cluster(
         return _resized(vectors, updated(), len(fresh().before), config)
 
     ways: list[Callable[[], Clusters]] = [] if needs_reclustering(in_previous) else [updated, as_many]
-    settled: Clusters = drift.choose(name, count, ways, fresh, partial(_measured, vectors))
-    return settled
+    clusters: Clusters = drift.choose(name, count, ways, fresh, partial(_measured, vectors))
+    return clusters
 
 
 def _resized(vectors: Vectors, clusters: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:

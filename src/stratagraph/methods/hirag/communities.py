@@ -101,7 +101,7 @@ def _partition(builder: Builder, entities: Entities, edges: LayerEdges, drift: D
         return []
     previous: Sequence[Labels] = []
     if builder.grouped is not None:
-        previous = list(previous_labels(entities.origin, builder.grouped.arrays["communities.labels"]))
+        previous = list(previous_labels(entities.rows_before, builder.grouped.arrays["communities.labels"]))
     fresh, measure = cache(partial(_fresh, edges, count, config)), partial(_measured, edges)
     updated = partial(_updated, previous, edges, count, config)
 

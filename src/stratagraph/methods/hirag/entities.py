@@ -44,7 +44,7 @@ class Entities:
 
     builder: Builder
     summaries: Vectors  # vectors of the summary entities
-    origin: Rows  # the number of each entity in the previous index, or -1
+    rows_before: Rows  # the number of each entity in the previous index, or -1
     marks: Marks  # of all entities, with their sources
     contents: Marks  # without their sources
     # Of each summary entity: the key of its canonical name, its layer, and the row of its unchanged node in
@@ -63,12 +63,12 @@ class Entities:
     def of(cls, builder: Builder) -> Entities:
         """The entities of the basic graph, layer 0."""
         graph, count = builder.graph, builder.graph.entities
-        origin = np.full(count, -1, np.int64)
+        rows_before = np.full(count, -1, np.int64)
         if builder.previous is not None and graph.before is not None:
-            origin = graph.before.origin[:count]
+            rows_before = graph.before.rows_before[:count]
         contents = combined(graph.stored.keys[:count], graph.stored.hashes[:count])
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        return cls(builder, vectors, origin, builder.row_marks[:count], contents)
+        return cls(builder, vectors, rows_before, builder.row_marks[:count], contents)
 
     @property
     def graph(self) -> Graph:
@@ -88,7 +88,7 @@ class Entities:
     @property
     def count(self) -> int:
         """Number of entities."""
-        return len(self.origin)
+        return len(self.rows_before)
 
     @property
     def count_before(self) -> int:
@@ -157,12 +157,12 @@ class Entities:
             named_rows = np.where(rows >= 0, rows, named_rows)
         return named_rows
 
-    def add(self, level: int, names: Keys, origin: Rows, nodes: NodeTable, vectors: Vectors) -> None:
+    def add(self, level: int, names: Keys, rows_before: Rows, nodes: NodeTable, vectors: Vectors) -> None:
         """Append the summary entities of a layer."""
         new = self.count + np.flatnonzero(nodes.before < 0)
         self.new_nodes |= zip(new.tolist(), nodes.fresh, strict=True)
         before = nodes.before
-        self.origin = np.concatenate([self.origin, origin])
+        self.rows_before = np.concatenate([self.rows_before, rows_before])
         self.own_marks = np.concatenate([self.own_marks, nodes.marks])
         self.marks = np.concatenate([self.marks, nodes.member_marks()])
         self.contents = np.concatenate([self.contents, combined(nodes.keys())])  # of the text, too

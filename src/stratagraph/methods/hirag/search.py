@@ -14,7 +14,7 @@ from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.graph.checks import check_vectors
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.checks import check_symmetric
-from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
+from stratagraph.methods.base import MethodDescription, Opened, Ranking, RowTable, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
@@ -74,7 +74,10 @@ class BridgeSearcher:
         self._graph = opened.graph
         self._stored = opened.part
         self._layered = LayeredGraph(opened)
-        self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
+        self._sources: dict[RowTable, Csr] = {
+            RowTable.GRAPH: opened.graph.sources,
+            RowTable.NODE: opened.sources,
+        }
 
     def nodes(self, question: SearchQuestion) -> Ranking:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results."""
@@ -154,13 +157,13 @@ class BridgeSearcher:
                 for row, score in zip(knowledge.entities.tolist(), knowledge.similarity, strict=True)
             ]
             base = knowledge.entities < self._layered.base
-            origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
+            tables = np.where(base, RowTable.GRAPH, RowTable.NODE).astype(np.int8)
             rows = np.where(base, knowledge.entities, knowledge.entities - self._layered.base)
-            return Ranking(rows, knowledge.similarity, origin, trace)
+            return Ranking(rows, knowledge.similarity, tables, trace)
         if part == "global":
             trace = [{"part": part, "similarity": float(score)} for score in knowledge.likeness]
             return Ranking.of(
-                Origin.NODE, knowledge.communities + self._layered.summaries, knowledge.likeness, trace
+                RowTable.NODE, knowledge.communities + self._layered.summaries, knowledge.likeness, trace
             )
         return self._triples(knowledge, question, admitted)
 
@@ -184,14 +187,14 @@ class BridgeSearcher:
         hubs = hubs[~np.isin(hubs, knowledge.entities)]
         graph_rows = numbers[related] + layered.base
         trace = [{"part": "bridge", "ends": pair} for pair in ends[related].tolist()]
-        of_relations = Ranking.of(Origin.GRAPH, graph_rows, scores[related], trace)
+        of_relations = Ranking.of(RowTable.GRAPH, graph_rows, scores[related], trace)
         likeness = similarity[np.searchsorted(rows, hubs)]
         best = np.lexsort((hubs, -likeness))
         members = self._members(ends)
         entries = [
             {"part": "bridge", "ends": [hub], "members": members.get(hub, [])} for hub in hubs[best].tolist()
         ]
-        of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
+        of_hubs = Ranking.of(RowTable.NODE, hubs[best] - layered.base, likeness[best], entries)
         triples = concatenate([of_relations, of_hubs])
         return taken(triples, np.argsort(-triples.scores, kind="stable"))
 
@@ -226,7 +229,7 @@ class BridgeSearcher:
             summary = {"key_entities": len(bridge.keys), "paths": len(bridge.paths)}
             pairs = [[names[one], names[two]] for one, two in missing]
             trace[0] |= {"bridge": {**summary, "unreachable": len(bridge.unreachable), "without_path": pairs}}
-        return Ranking(ranking.rows, ranking.scores, ranking.origin, trace)
+        return Ranking(ranking.rows, ranking.scores, ranking.tables, trace)
 
     def _nodes(self, rows: set[int]) -> dict[int, Node]:
         base = self._layered.base
@@ -267,11 +270,11 @@ def _explaining(
 
 
 def by_quota(
-    parts: dict[Part, Ranking], quotas: Sequence[float], k: int, sources: dict[Origin, Csr]
+    parts: dict[Part, Ranking], quotas: Sequence[float], k: int, sources: dict[RowTable, Csr]
 ) -> Ranking:
     """The best of each part, with its share of `k`, the parts taking turns.
 
-    `sources` are the passages behind each row of an origin, as indptr and indices.
+    `sources` are the passages behind each row of a table, as indptr and indices.
     """
     if "bridge" in parts:
         parts = {**parts, "bridge": diverse(parts["bridge"], sources, k)}
@@ -279,13 +282,13 @@ def by_quota(
     return interleaved([ranking for ranking, _ in present], [quota for _, quota in present], k)
 
 
-def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
+def diverse(bridge: Ranking, sources: dict[RowTable, Csr], k: int) -> Ranking:
     """The best of the bridge's triples, those with a passage that no better triple has first.
 
     Summary entities, which stand for triples without a text, neither move triples back nor are moved.
     """
-    triples = np.flatnonzero(bridge.origin == Origin.GRAPH)
-    hubs = np.flatnonzero(bridge.origin != Origin.GRAPH)
+    triples = np.flatnonzero(bridge.tables == RowTable.GRAPH)
+    hubs = np.flatnonzero(bridge.tables != RowTable.GRAPH)
     order = triples[fresh(_passages(taken(bridge, triples), sources), k)]
     better = np.searchsorted(-bridge.scores[triples], -bridge.scores[hubs], "right")
     turns = np.concatenate([np.arange(len(order)), np.maximum(better, 1) - 0.5])
@@ -309,9 +312,9 @@ def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
     return np.array([*new, *rest][:count], np.int64)
 
 
-def _passages(ranking: Ranking, sources: dict[Origin, Csr]) -> Iterator[list[int]]:
-    for row, origin in zip(ranking.rows.tolist(), ranking.origin.tolist(), strict=True):
-        indptr, indices = sources[Origin(origin)]
+def _passages(ranking: Ranking, sources: dict[RowTable, Csr]) -> Iterator[list[int]]:
+    for row, table in zip(ranking.rows.tolist(), ranking.tables.tolist(), strict=True):
+        indptr, indices = sources[RowTable(table)]
         yield indices[indptr[row] : indptr[row + 1]].tolist()
 
 

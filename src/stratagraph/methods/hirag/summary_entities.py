@@ -65,7 +65,7 @@ class LayerClusters:
     rows: Rows  # of each cluster among the clusters of all layers
     indptr: Rows
     members: Rows
-    origin: Rows  # the previous row of the cluster that each continues, or -1
+    rows_before: Rows  # the previous row of the cluster that each continues, or -1
     ids: Marks  # the marks of the members' contents, by which a cluster is known
     marks: Marks  # the same with the members' sources
 
@@ -311,7 +311,7 @@ class SummaryWriter:
         sizes = np.diff(groups.indptr)[proposals.places]
         members = groups.members[ranges(groups.indptr[proposals.places], sizes)]
         numbers = np.repeat(np.arange(len(rows)), sizes)
-        strengths = self._previous.strengths(proposals.before[numbers], self._entities.origin[members])
+        strengths = self._previous.strengths(proposals.before[numbers], self._entities.rows_before[members])
         lists_members = np.array([bool(each.members) for each in proposals.new] + [False], np.bool_)
         new_places = proposals.new_places[numbers]  # -1 finds the False at the end
         places = np.flatnonzero(lists_members[new_places])
@@ -334,9 +334,9 @@ class SummaryWriter:
         entities, previous = self._entities, self._builder.previous
         marks, before = await asyncio.to_thread(self._regrouped, groups, proposals, numbers)
         first_proposals = np.array([own[0] for own in numbers])
-        clusters = groups.origin[proposals.places[first_proposals]]
-        origin = self._previous.continued(clusters, proposals.ranks[first_proposals])
-        origin = np.where(before >= 0, before, origin)
+        clusters = groups.rows_before[proposals.places[first_proposals]]
+        rows_before = self._previous.continued(clusters, proposals.ranks[first_proposals])
+        rows_before = np.where(before >= 0, before, rows_before)
         vectors = np.zeros((len(names), self._builder.dimension), np.float32)
         carried, new = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
         if previous is not None and len(carried):
@@ -345,8 +345,8 @@ class SummaryWriter:
         vectors[new] = await group_vectors(
             nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
         )
-        origin = np.where(origin >= 0, entities.first_before + origin, -1)
-        entities.add(groups.level, names, origin, self._builder.table(before, nodes, marks), vectors)
+        rows_before = np.where(rows_before >= 0, entities.first_before + rows_before, -1)
+        entities.add(groups.level, names, rows_before, self._builder.table(before, nodes, marks), vectors)
 
     def _regrouped(
         self, groups: LayerClusters, proposals: Proposals, numbers: Sequence[Rows]

@@ -44,18 +44,18 @@ REGROUP_SHARE = 0.3
 """All chunks are grouped again when more than this share were added since; the array `DRIFT` counts them."""
 
 
-def previous_groups(arrays: Mapping[str, NDArray[Any]], level: int, origin: Rows) -> Labels:
+def previous_groups(arrays: Mapping[str, NDArray[Any]], level: int, rows_before: Rows) -> Labels:
     """The row of the summary above each chunk (level 0) or node in a stored tree, or -1.
 
-    `origin` holds their rows in it, or -1.
+    `rows_before` holds their rows in it, or -1.
     """
-    rows, groups = np.flatnonzero(arrays["levels"] == level + 1), np.full(len(origin), -1, np.int64)
+    rows, groups = np.flatnonzero(arrays["levels"] == level + 1), np.full(len(rows_before), -1, np.int64)
     if len(rows):  # those of a level lie together, and everything below is in one of them
         indptr = arrays["children.indptr"]
         children = arrays["children.indices"][int(indptr[rows[0]]) : int(indptr[rows[-1] + 1])]
         above = np.full(int(children.max(initial=-1)) + 1, -1, np.int64)
         above[children] = np.repeat(rows, np.diff(indptr)[rows])
-        groups[origin >= 0] = above[origin[origin >= 0]]
+        groups[rows_before >= 0] = above[rows_before[rows_before >= 0]]
     return groups
 
 
@@ -63,16 +63,16 @@ def previous_groups(arrays: Mapping[str, NDArray[Any]], level: int, origin: Rows
 class TreeLevel:
     """One level of the tree: the chunks (level 0), or the summaries of the level below.
 
-    `ties` order members of equal codes, `before` are previous rows of unchanged members or -1, `origin` those
-    of members that may have changed, `marks` are those of the members, `read` gives the members at rows, and
-    `nodes` are the summaries.
+    `ties` order members of equal codes, `rows_before` are previous rows of unchanged members or -1,
+    `continued` those of members that may have changed, `marks` are those of the members, `read` gives the
+    members at rows, and `nodes` are the summaries.
     """
 
     level: int
     vectors: Vectors
     ties: Keys
-    before: Rows
-    origin: Rows
+    rows_before: Rows
+    continued: Rows
     marks: Marks
     read: Callable[[Sequence[int]], list[Node]]
     nodes: NodeTable | None = None
@@ -91,7 +91,7 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
     """
     config, previous = builder.config, builder.grouped
     layer = await asyncio.to_thread(_chunks, builder)
-    added, grouped = int(np.count_nonzero(layer.before < 0)), None
+    added, grouped = int(np.count_nonzero(layer.rows_before < 0)), None
     if previous is not None and builder.graph.before is not None:
         added += int(previous.arrays[DRIFT][0])
         grouped = previous.arrays if added <= REGROUP_SHARE * layer.size else None
@@ -124,14 +124,14 @@ def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> TreeLevel:
 def partition(layer: TreeLevel, config: LSHTreeConfig, grouped: Mapping[str, NDArray[Any]] | None) -> Groups:
     """The groups of a layer (paper 4.1 and 4.2), from those in the arrays `grouped` if there are any.
 
-    `Groups.origin` holds rows of the previous tree.
+    `Groups.groups_before` holds rows of the previous tree.
     """
     planes = hyperplanes(config.bits, layer.vectors.shape[1], config.seed)
 
     def hashed(rows: Rows) -> Codes:
         return hash_codes(np.asarray(layer.vectors[rows]), planes)
 
-    homes = None if grouped is None else previous_groups(grouped, layer.level, layer.origin)
+    homes = None if grouped is None else previous_groups(grouped, layer.level, layer.continued)
     if grouped is None or homes is None or (homes < 0).all():
         search = neighbour_search(config.neighbours, config.seed)
         neighbours = nearest_others(layer.vectors, NEIGHBOURS, search)
@@ -140,7 +140,7 @@ def partition(layer: TreeLevel, config: LSHTreeConfig, grouped: Mapping[str, NDA
         return group(codes, neighbours, ties=layer.ties, **bounds)
     order = np.argsort(homes, kind="stable")[np.count_nonzero(homes < 0) :]
     rows, sizes = np.unique(homes[order], return_counts=True)
-    unchanged = np.add.reduceat(layer.before[order] >= 0, np.cumsum(sizes) - sizes)
+    unchanged = np.add.reduceat(layer.rows_before[order] >= 0, np.cumsum(sizes) - sizes)
     new = np.flatnonzero(homes < 0)
     groups = place(
         split(order, sizes),
@@ -151,7 +151,7 @@ def partition(layer: TreeLevel, config: LSHTreeConfig, grouped: Mapping[str, NDA
         minimum=config.min_cluster,
         maximum=config.max_cluster,
     )
-    return replace(groups, origin=np.where(groups.origin >= 0, rows[groups.origin], -1))
+    return replace(groups, groups_before=np.where(groups.groups_before >= 0, rows[groups.groups_before], -1))
 
 
 async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: TreeLevel, groups: Groups) -> TreeLevel:
@@ -171,9 +171,9 @@ async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: TreeLevel, gr
     vectors = await builder.carry.embed("embed summaries", [node.text for node in fresh], builder.dimension)
     vectors = vectors.astype(np.float16).astype(np.float32)  # as an update reads them
     nodes = builder.table(before, fresh, marks)
-    origin = np.where(before >= 0, before, groups.origin)
+    continued = np.where(before >= 0, before, groups.groups_before)
     vectors, marks = nodes.column(VECTORS, vectors), nodes.member_marks()
-    return TreeLevel(level, vectors, nodes.keys(), before, origin, marks, nodes.read, nodes)
+    return TreeLevel(level, vectors, nodes.keys(), before, continued, marks, nodes.read, nodes)
 
 
 def _draft(level: int, tokens: int, members: Sequence[Node]) -> NodeDraft:
@@ -212,7 +212,7 @@ def _built(
             "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
         }
     )
-    previous, rows = builder.previous, [np.zeros(0, np.int64), *(each.before for each in layers)]
+    previous, rows = builder.previous, [np.zeros(0, np.int64), *(each.rows_before for each in layers)]
     before = None if previous is None else (previous.arrays, np.concatenate(rows))
     arrays |= Nearest.index(vectors, "nodes", before)
     nodes = [each.nodes for each in layers if each.nodes is not None]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.methods.base import MethodDescription, Opened, Origin, Ranking, SearchQuestion
+from stratagraph.methods.base import MethodDescription, Opened, Ranking, RowTable, SearchQuestion
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.lshtree.build import CODES
@@ -56,14 +56,14 @@ class TreeSearcher:
         rankings = []
         if 0 in levels:
             chunks = None if allowed is None else allowed.chunks
-            rankings.append(Ranking.of(Origin.CHUNK, *self._passages.search(question.vector, k, chunks)))
+            rankings.append(Ranking.of(RowTable.CHUNK, *self._passages.search(question.vector, k, chunks)))
         above = [level for level in levels if level > 0]
         if above:
             mask = None if allowed is None else allowed.nodes
             if len(above) < int(self._levels.max(initial=0)):
                 searched = np.isin(self._levels, above)
                 mask = searched if mask is None else mask & searched
-            rankings.append(Ranking.of(Origin.NODE, *self._summaries.search(question.vector, k, mask)))
+            rankings.append(Ranking.of(RowTable.NODE, *self._summaries.search(question.vector, k, mask)))
         return merged(rankings, k)
 
 

@@ -103,7 +103,7 @@ def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[
     named = np.bincount(graph.unit_entities[1], minlength=graph.entities)
     connected = np.frexp(named.astype(np.float64))[1].astype(np.int64)
     owner, rows, others = _statements(inputs, entities, stated, connected)
-    order = np.argsort(inputs.keys[rows])  # settles what else is equal
+    order = np.argsort(inputs.keys[rows])  # breaks the ties that are left
     owner, rows, others = owner[order], rows[order], others[order]
     chunks = np.diff(graph.sources[0])[rows]
     turns = _ranked((-chunks, rows >= inputs.first_unit), owner * (graph.entities + 1) + others)

@@ -89,10 +89,10 @@ async def build(builder: Builder) -> Built:
     attributes = builder.table(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short), marks)
 
     with gate.stage("communities"):
-        origin = _members_before(inputs, important.rows)
+        rows_before = _members_before(inputs, important.rows)
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        labels = await asyncio.to_thread(detect_communities, builder, ends, origin, drift)
+        labels = await asyncio.to_thread(detect_communities, builder, ends, rows_before, drift)
         marks, rewrite, *carried = await asyncio.to_thread(inputs.regrouped_elements, labels, attributes)
         large = await asyncio.to_thread(changed_communities, inputs, labels, rewrite, attributes)
     written = await write_elements(large, builder)
@@ -121,9 +121,9 @@ async def build(builder: Builder) -> Built:
     of_nodes = [each.indices[each.indptr[:-1]] for each in (attributes, elements)]
     first_chunks = np.concatenate([inputs.first_chunks_of_units(), *of_nodes])
     arrays = drift.arrays() | Holds.ROWS.of({BORDERS: lists[0], MEMBERS: lists[1]})
-    settled = None if drift.lapsed else grouped
+    continued = None if drift.lapsed else grouped
     with gate.stage("heterograph"):
-        return await asyncio.to_thread(_built, contents, arrays, first_chunks, settled)
+        return await asyncio.to_thread(_built, contents, arrays, first_chunks, continued)
 
 
 def _element_tables(
@@ -149,7 +149,7 @@ def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
     if seen is None:
         return np.full(inputs.size + len(important), -1, np.int64)
     places = inputs.attributes_before[important]
-    return np.concatenate([seen.origin, np.where(places >= 0, seen.size + places, -1)])
+    return np.concatenate([seen.rows_before, np.where(places >= 0, seen.size + places, -1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class _Contents:
         """Where each type of node begins."""
         return TypeBounds.of(self.builder.corpus.size, self.graph, *map(len, self.tables))
 
-    def origin(self, previous: Stored | None) -> Rows:
+    def rows_before(self, previous: Stored | None) -> Rows:
         """A previous row with the same vector for each attribute and element, and so for titles, or -1."""
         if previous is None:
             return np.full(sum(map(len, self.tables)), -1, np.int64)
@@ -187,15 +187,15 @@ class _Contents:
         return np.concatenate([attributes, elements, titles])
 
 
-def _built(contents: _Contents, arrays: Arrays, first_chunks: Rows, settled: Stored | None) -> Built:
-    """All nodes, with what a search reads; edges by meaning continue those of `settled`."""
+def _built(contents: _Contents, arrays: Arrays, first_chunks: Rows, continued: Stored | None) -> Built:
+    """All nodes, with what a search reads; edges by meaning continue those of `continued`."""
     builder, layout, titles = contents.builder, contents.layout, contents.tables[2]
     config, previous = builder.config, builder.previous
     embedded = [contents.graph.unit_vectors, *contents.vectors]
     entries, everything = stacked(embedded), stacked([builder.corpus.vectors, *embedded])
-    own = contents.origin(previous)
+    own = contents.rows_before(previous)
     entries_before = _entries_before(contents.graph, own, previous)[: len(entries)]
-    moved = Moved.of(contents.graph, layout, own, settled)
+    moved = Moved.of(contents.graph, layout, own, continued)
     cells = entry_cells(entries, layout, moved, config)
     links = entry_links(layout.nodes("TSAH"), everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (EdgeKind.SEMANTIC, links)])
@@ -223,7 +223,7 @@ def _entries_before(graph: Graph, own: Rows, previous: Stored | None) -> Rows:
     if previous is None or graph.before is None:
         return np.full(graph.units + len(own), -1, np.int64)
     before, first = TypeBounds(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
-    units = graph.before.origin[first:] - before.first("S") + before.first("N")
+    units = graph.before.rows_before[first:] - before.first("S") + before.first("N")
     units[~graph.before.alike_from(UNIT_VECTORS, first, before.first("S") - before.first("N"))] = -1
     return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
 

@@ -41,12 +41,12 @@ PARTITION = "communities"
 _NAMES = 3
 
 
-def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift) -> Labels:
+def detect_communities(builder: Builder, ends: Rows, rows_before: Rows, drift: Drift) -> Labels:
     """The community of each entity, relation, unit and attribute, shape (nodes,).
 
     Nodes of the previous index stay in their communities, and new ones join the community where they gain
     most modularity. If the communities have drifted, all nodes may move (`methods.drift`); if too much is
-    new, the partition is fresh. `ends` are the edges, shape (edges, 2), and `origin` the previous row of
+    new, the partition is fresh. `ends` are the edges, shape (edges, 2), and `rows_before` the previous row of
     each node, or -1.
     """
     config, previous = builder.config, builder.grouped
@@ -54,21 +54,21 @@ def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift)
         leiden,
         ends,
         None,
-        len(origin),
+        len(rows_before),
         resolution=config.resolution,
         max_size=config.max_community,
         seed=config.seed,
     )
     measure = partial(communities_measured, ends, None)
-    initial = np.full(len(origin), -1, np.int64)
+    initial = np.full(len(rows_before), -1, np.int64)
     if previous is not None:
-        initial = previous_labels(origin, previous.arrays["communities.labels"])
+        initial = previous_labels(rows_before, previous.arrays["communities.labels"])
 
     def moved(movable: bool) -> Labels:
-        return detect(initial=initial, movable=np.full(len(origin), movable))
+        return detect(initial=initial, movable=np.full(len(rows_before), movable))
 
     ways = [] if needs_reclustering(initial >= 0) else [partial(moved, False), partial(moved, True)]
-    return drift.choose(PARTITION, len(origin), ways, detect, measure)
+    return drift.choose(PARTITION, len(rows_before), ways, detect, measure)
 
 
 def graph_drift(inputs: BuildInputs) -> Drift:
@@ -76,7 +76,7 @@ def graph_drift(inputs: BuildInputs) -> Drift:
     previous, seen = inputs.builder.grouped, inputs.graph.before
     if previous is None or seen is None:
         return Drift(inputs.size)
-    return Drift.between(previous.arrays, seen.size, seen.origin)
+    return Drift.between(previous.arrays, seen.size, seen.rows_before)
 
 
 @dataclass(frozen=True, slots=True)

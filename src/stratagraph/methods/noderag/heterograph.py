@@ -24,7 +24,7 @@ from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.knn import nearest_of, nearest_others, relinked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
-from stratagraph.methods.base import Graph, Origin, Stored
+from stratagraph.methods.base import Graph, RowTable, Stored
 from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.noderag.config import TYPES, NodeRAGConfig
 from stratagraph.types.built import Arrays, Holds
@@ -98,13 +98,13 @@ class TypeBounds:
         return (np.searchsorted(self.bounds, nodes, "right") - 1).clip(0, 6).astype(np.int8)
 
     def place(self, nodes: Rows) -> tuple[NDArray[np.int8], Rows]:
-        """The table that each node is in (`Origin`), and its row there."""
-        origin = np.full(len(nodes), Origin.GRAPH, np.int8)
-        origin[nodes < self.bounds[1]] = Origin.CHUNK
-        origin[nodes >= self.bounds[4]] = Origin.NODE
+        """The table that each node is in (`RowTable`), and its row there."""
+        tables = np.full(len(nodes), RowTable.GRAPH, np.int8)
+        tables[nodes < self.bounds[1]] = RowTable.CHUNK
+        tables[nodes >= self.bounds[4]] = RowTable.NODE
         start = np.zeros(3, np.int64)
-        start[Origin.GRAPH], start[Origin.NODE] = self.bounds[1], self.bounds[4]
-        return origin, nodes - start[origin]
+        start[RowTable.GRAPH], start[RowTable.NODE] = self.bounds[1], self.bounds[4]
+        return tables, nodes - start[tables]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,12 +299,12 @@ _MANY = 16
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The previous number of each node (`origin`), and the present one of each previous node (`now`), or -1.
+    """The previous row of each node (`rows_before`), the present one of each previous node (`now`), or -1.
 
     `before` and `arrays` are the layout and the arrays of the previous heterograph.
     """
 
-    origin: Rows
+    rows_before: Rows
     now: Rows
     before: TypeBounds
     arrays: Mapping[str, NDArray[Any]]
@@ -315,12 +315,14 @@ class Moved:
         if previous is None or graph.before is None:
             return None
         before = TypeBounds(np.asarray(previous.arrays["layout"]))
-        parts = [(graph.before.chunks, "T"), (graph.before.origin, "N"), (own, "A")]
-        origin = np.concatenate([np.where(rows >= 0, rows + before.first(kind), -1) for rows, kind in parts])
+        parts = [(graph.before.chunks, "T"), (graph.before.rows_before, "N"), (own, "A")]
+        rows_before = np.concatenate(
+            [np.where(rows >= 0, rows + before.first(kind), -1) for rows, kind in parts]
+        )
         now = np.full(before.size, -1, np.int64)
-        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
-        moved = cls(origin, now, before, previous.arrays)
-        return moved if _MANY * int(np.count_nonzero(origin < 0)) <= layout.size else None
+        now[rows_before[rows_before >= 0]] = np.flatnonzero(rows_before >= 0)
+        moved = cls(rows_before, now, before, previous.arrays)
+        return moved if _MANY * int(np.count_nonzero(rows_before < 0)) <= layout.size else None
 
 
 def entry_cells(entries: Vectors, layout: TypeBounds, moved: Moved | None, config: NodeRAGConfig) -> Rows:
@@ -328,8 +330,8 @@ def entry_cells(entries: Vectors, layout: TypeBounds, moved: Moved | None, confi
     if moved is None:
         return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)
     first = layout.first("S")
-    origin = moved.origin[first : first + len(entries)] - moved.before.first("S")
-    cells = np.where(origin >= 0, moved.arrays[CELLS][np.maximum(origin, 0)], -1)
+    rows_before = moved.rows_before[first : first + len(entries)] - moved.before.first("S")
+    cells = np.where(rows_before >= 0, moved.arrays[CELLS][np.maximum(rows_before, 0)], -1)
     return assigned(entries, cells.astype(np.int64))
 
 
@@ -342,10 +344,10 @@ def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: Node
         return semantic_links(nodes, vectors, config)
     ends = similar_pairs(moved.arrays)
     pairs = moved.now[ends]
-    place = np.full(len(moved.origin), -1, np.int64)
+    place = np.full(len(moved.rows_before), -1, np.int64)
     place[nodes] = np.arange(len(nodes))
     stays = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0)
-    near = nearest_of(vectors, np.flatnonzero(moved.origin[nodes] < 0), config.links)
+    near = nearest_of(vectors, np.flatnonzero(moved.rows_before[nodes] < 0), config.links)
     lost = np.compress(~stays, ends, axis=0)  # in a sixth of the time that a mask as index takes
     replacements = relinked(lost, np.where(moved.now >= 0, place[moved.now], -1), vectors)
     return np.concatenate([np.compress(stays, pairs, axis=0), nodes[near], nodes[replacements]])

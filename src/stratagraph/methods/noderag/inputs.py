@@ -48,7 +48,7 @@ class BuildInputs:
         owners = previous.arrays[MEMBERS][previous.arrays[BORDERS][:-1]]
         places = np.full(graph.before.size + 1, -1, np.int64)  # the last is found where there was no entity
         places[owners] = np.arange(len(owners))
-        return places[graph.before.origin[: graph.entities]]
+        return places[graph.before.rows_before[: graph.entities]]
 
     def ids(self, rows: Iterable[int]) -> dict[int, str]:
         """Ids by row."""

@@ -371,8 +371,8 @@ class HeterographSearcher:
                 if not np.isnan(similarity):
                     entry["similarity"] = similarity
             trace.append(entry)
-        origin, rows = self._layout.place(nodes)
-        return Ranking(rows, scores.astype(np.float32), origin, trace)
+        tables, rows = self._layout.place(nodes)
+        return Ranking(rows, scores.astype(np.float32), tables, trace)
 
     def _passing(self, nodes: Rows, allowed: Allowed | None) -> NDArray[np.bool_]:
         """Which nodes a filter admits."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.methods import get_method
-from stratagraph.methods.base import MethodDescription, Origin, Ranking, Searcher, SearchQuestion
+from stratagraph.methods.base import MethodDescription, Ranking, RowTable, Searcher, SearchQuestion
 from stratagraph.operations.checks import blamed
 from stratagraph.operations.hits import ItemReader, RankedItems
 from stratagraph.operations.reader import Answering, Reader
@@ -79,10 +79,10 @@ class JoinedReader(Answering):
         parts = [each for each in allowed if each is not None]
         return JoinedAllowed(parts) if parts else None
 
-    def _days(self, origin: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _days(self, table: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
         own = np.split(days, self.snapshot.rows_of.starts[1:-1])
         return np.concatenate(
-            [part._days(origin, method, each) for part, each in zip(self.parts, own, strict=True)]
+            [part._days(table, method, each) for part, each in zip(self.parts, own, strict=True)]
         )
 
     def _written(self, method: str) -> bool:
@@ -116,15 +116,15 @@ class JoinedItems:
         self._question = question
         self._parts: dict[int, ItemReader] = {}
         snapshot = reader.snapshot
-        self._rows_of = {Origin.CHUNK: snapshot.rows_of, Origin.GRAPH: snapshot.part(GRAPH).rows_of}
+        self._rows_of = {RowTable.CHUNK: snapshot.rows_of, RowTable.GRAPH: snapshot.part(GRAPH).rows_of}
         if question.method != WALK:
-            self._rows_of[Origin.NODE] = snapshot.part(question.method).rows_of
+            self._rows_of[RowTable.NODE] = snapshot.part(question.method).rows_of
 
     def read(self, ranking: Ranking) -> RankedItems:
         """See `operations.hits.ItemReader`."""
         owners, rows = np.zeros(len(ranking), np.int64), np.zeros(len(ranking), np.int64)
-        for origin, rows_of in self._rows_of.items():
-            at = np.flatnonzero(ranking.origin == origin)
+        for table, rows_of in self._rows_of.items():
+            at = np.flatnonzero(ranking.tables == table)
             for part, places, own in rows_of.split(ranking.rows[at]):
                 owners[at[places]], rows[at[places]] = part, own
         items: dict[int, Item] = {}
@@ -165,9 +165,9 @@ class FanOut:
         self._reader = reader
         self._method = get_method(method)
         snapshot = reader.snapshot
-        tables = {Origin.NODE: method, Origin.GRAPH: GRAPH}
-        self._rows_of = {origin: snapshot.part(name).rows_of for origin, name in tables.items()}
-        self._rows_of[Origin.CHUNK] = snapshot.rows_of
+        tables = {RowTable.NODE: method, RowTable.GRAPH: GRAPH}
+        self._rows_of = {table: snapshot.part(name).rows_of for table, name in tables.items()}
+        self._rows_of[RowTable.CHUNK] = snapshot.rows_of
 
     def nodes(self, question: SearchQuestion) -> Ranking:
         """The best results of the shards by comparable scores.
@@ -249,19 +249,19 @@ class FanOut:
     def _numbered(self, search: _ShardSearch, ranking: Ranking) -> Ranking:
         """A shard's ranking with joined row numbers and comparable scores."""
         rows = ranking.rows.copy()
-        for origin, rows_of in self._rows_of.items():
-            rows[ranking.origin == origin] += rows_of.starts[search.part]
+        for table, rows_of in self._rows_of.items():
+            rows[ranking.tables == table] += rows_of.starts[search.part]
         scores, top = ranking.scores, float(ranking.scores.max(initial=0.0))
         if not self._method.cosines:
             relative = np.where(scores > 0, scores / (top or 1.0), scores) * search.strength
             scores = relative.astype(np.float32)
-        return Ranking(rows, scores, ranking.origin, ranking.trace)
+        return Ranking(rows, scores, ranking.tables, ranking.trace)
 
     def _levelled(self, merged: Ranking, order: Rows, most: int) -> Rows:
         """The best `most` of each level, and all relations, which belong to the entities they join."""
         level_of: list[tuple[str, int]] = [("chunk", 0)] * len(merged)
-        for origin, name in ((Origin.NODE, self._method.name), (Origin.GRAPH, GRAPH)):
-            places = np.flatnonzero(merged.origin == origin)
+        for table, name in ((RowTable.NODE, self._method.name), (RowTable.GRAPH, GRAPH)):
+            places = np.flatnonzero(merged.tables == table)
             levels = self._reader.snapshot.part(name).levels(merged.rows[places].tolist())
             for place, level in zip(places.tolist(), levels, strict=True):
                 level_of[place] = level

@@ -92,7 +92,7 @@ class _Shards:
         before = await in_thread(self._before)
         require_methods(None if before is None else before.manifest, change)
         spread, phases, skipped = await in_thread(self._planned, change, before)
-        await in_thread(self._folder.settled, spread)
+        await in_thread(self._folder.record_built, spread)
         if mark := self._mark_of_unfinished(change, before):
             await in_thread(self._folder.tell, mark)
         deletes = change.action == DELETE and sum(map(len, phases)) > 1
@@ -110,7 +110,7 @@ class _Shards:
                 else:
                     reports += await self._side_by_side(steps, account)
         finally:
-            await in_thread(self._folder.settled, spread)
+            await in_thread(self._folder.record_built, spread)
             await in_thread(self._forget, phases, before)
         if mark:
             await in_thread(self._folder.tell, None)
@@ -265,7 +265,7 @@ class _Shards:
             if progress is not None:
                 progress.start(_STAGE, len(jobs))
             try:
-                for report in in_order(mapper, work, jobs, stop, ahead=_AHEAD, settle=True):
+                for report in in_order(mapper, work, jobs, stop, ahead=_AHEAD, finish=True):
                     reports.append(report)
                     if progress is not None:
                         progress.advance(_STAGE)

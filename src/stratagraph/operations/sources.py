@@ -24,13 +24,13 @@ def documents_of(corpus: RecordedCorpus | JoinedSnapshot, chunks: Sequence[str])
 HELD = 1 << 16
 """Chunks and documents that are remembered."""
 T = TypeVar("T")
-Origin = tuple[tuple[str, ...], tuple[str, ...]]
+SourceIds = tuple[tuple[str, ...], tuple[str, ...]]
 """Ids of the chunks and of the documents that something came from."""
 _LOCK = Lock()
 _NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
-class RecentOrigins:
+class RecentSources:
     """Ids of chunks and documents and their `source`, with the recent ones in memory. Thread-safe."""
 
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
@@ -40,7 +40,7 @@ class RecentOrigins:
         self._documents: LRUCache[int, str] = LRUCache(HELD)
         self._sources: LRUCache[str, Any] = LRUCache(HELD)
 
-    def of(self, lists: Sequence[Rows]) -> list[Origin]:
+    def of(self, lists: Sequence[Rows]) -> list[SourceIds]:
         """Chunk ids and document ids of each list of ascending rows, in corpus order."""
         every = np.unique(np.concatenate([_NO_ROWS, *lists]))
         if not len(every):
@@ -52,12 +52,12 @@ class RecentOrigins:
         names = dict(
             zip(distinct, _remembered(self._documents, distinct, self._snapshot.document_ids), strict=True)
         )
-        origins = []
+        found = []
         for each in lists:
             own = each.tolist()
             documents = sorted({number_of[row] for row in own})
-            origins.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
-        return origins
+            found.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
+        return found
 
     def sources(self, documents: Sequence[str]) -> list[Any]:
         """The `source` in the metadata of each document, or None."""

@@ -77,7 +77,7 @@ def flat(dimensions: int, seed: int) -> np.ndarray:
     return unit(np.random.default_rng(seed).normal(size=(N, dimensions)) @ axes)
 
 
-def test_ef_is_settled_again_where_half_is_replaced_by_what_is_harder_to_find() -> None:
+def test_ef_is_chosen_again_where_half_is_replaced_by_what_is_harder_to_find() -> None:
     easy, hard = flat(12, seed=4), flat(32, seed=5)
     rows = np.random.default_rng(3).permutation(N)[: N // 2]
     half = easy.astype(np.float32)
@@ -104,7 +104,7 @@ def test_ef_is_settled_again_where_half_is_replaced_by_what_is_harder_to_find() 
         assert recall(again) == recall(which)
 
 
-def test_a_few_changes_settle_nothing_and_many_in_small_steps_do() -> None:
+def test_a_few_changes_choose_no_new_ef_and_many_in_small_steps_do() -> None:
     vectors = unit(around(topics(20), 0.5)).astype(np.float32)
     index = built([vectors], scan_limit=0)
     index = CHNSW.from_arrays(index.arrays())
