@@ -155,7 +155,7 @@ async def awrite(
         change = Change(ESTIMATE, documents)
         before = folder.snapshot() if folder.generation else None
         recorded = {} if before is None else before.manifest.roots
-        change.join(recorded, () if before is None else before.digests().values())
+        change.join(before)
         inputs = Inputs(tuple(documents), extraction)
         if isinstance(documents, FileDocuments):
             begun = replace(begun, files=sorted(documents.files), roots=change.roots_after(recorded))

@@ -47,7 +47,7 @@ from stratagraph.operations.changes import (
     Change,
     settings_of,
 )
-from stratagraph.operations.documents import Documents, matching, source_of
+from stratagraph.operations.documents import Documents, matching
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
 from stratagraph.operations.reader import Answering
@@ -676,12 +676,12 @@ class Index:
         snapshot = self._serve().snapshot
         if match is None:
             return snapshot.document_metadata()
-        return snapshot.document_metadata(matching(snapshot.digests(), listed(match)))
+        return snapshot.document_metadata(matching(snapshot.document_states(), listed(match)))
 
     def files(self) -> dict[str, str]:
         """The file of each document that was read from one, as ids by id; see `read_documents`."""
-        digests = self._serve().snapshot.digests().items()
-        return {identity: file for identity, digest in digests if (file := source_of(digest)[0])}
+        states = self._serve().snapshot.document_states().items()
+        return {identity: state.file for identity, state in states if state.file}
 
     def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
         """Chunks by document id, in order: of these documents, or of all. Unknown ids are ignored."""

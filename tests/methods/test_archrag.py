@@ -280,7 +280,7 @@ def test_a_filter_is_exact_and_tight() -> None:
     index = built({**given, "documents": even})
     graph, entities, nodes = tables(index)
     snapshot = snapshot_of(index)
-    admitted = {d for d in snapshot.documents() if int(d[1:]) % 2 == 0}
+    admitted = {d for d in snapshot.document_states() if int(d[1:]) % 2 == 0}
     of = [snapshot.document_ids(snapshot.chunk_documents().tolist())[row] for row in range(snapshot.size)]
 
     def passes(node: Node) -> bool:

@@ -21,7 +21,7 @@ from stratagraph.store.records import NODES, Records, packed
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.types.built import Holds
-from stratagraph.types.records import Chunk, Node, digest_blocks
+from stratagraph.types.records import Chunk, DocumentState, Node, digest_blocks
 
 DIMENSION = 4
 METHOD = "lshtree"
@@ -52,7 +52,9 @@ def vector(text: str) -> np.ndarray:
 def fill(staging: Staging, documents: Mapping[str, list[str]], removed: Collection[str] = ()) -> None:
     """Everything but the publishing: documents, vectors, and a node per chunk and one over all."""
     for name, texts in documents.items():
-        staging.add(name, digest_blocks(texts), {"name": name}, chunks(name, texts))
+        staging.add(
+            name, DocumentState(digest_blocks(texts), f"{name}.txt", "r"), {"name": name}, chunks(name, texts)
+        )
     staging.assemble(removed=removed)
     known, _ = staging.known_rows()
     vectors = staging.create_vectors(DIMENSION)
@@ -86,7 +88,7 @@ def contents(snapshot: Snapshot) -> tuple[object, ...]:
     rows = range(snapshot.size)
     stored = snapshot.part(METHOD)
     return (
-        snapshot.documents(),
+        dict(snapshot.document_states()),
         snapshot.document_metadata(),
         snapshot.chunks(rows),
         snapshot.chunk_documents().tolist(),

@@ -94,7 +94,7 @@ def test_an_earlier_copy_is_replaced(tmp_path: Path) -> None:
     assert reader.calls.get("own") is None
     reader.close()
     copy = IndexFolder.open(path)
-    assert copy.snapshot().documents() == folder.snapshot().documents()
+    assert dict(copy.snapshot().document_states()) == dict(folder.snapshot().document_states())
     assert copy.verify() == []
     assert len(names(path / "generations")) == 1
     assert files_holding(path, "marginalia") == []
@@ -244,7 +244,7 @@ def test_a_first_copy_that_was_killed_is_done_again(tmp_path: Path) -> None:
     source.copy_to(tmp_path / "copy")
     copy = IndexFolder.open(tmp_path / "copy")
     assert copy.verify() == []
-    assert copy.snapshot().documents().keys() == source.snapshot().documents().keys()
+    assert copy.snapshot().document_states().keys() == source.snapshot().document_states().keys()
 
 
 def test_a_writer_that_never_publishes_does_not_disturb(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def used(index: Path) -> tuple[object, ...]:
         seen = contents(folder.snapshot())
         folder.calls.put("new", "answer", task="t", model="m", sources=())
         publish(folder, {"c": ["w"]})
-        assert folder.snapshot().documents().keys() == {"a", "b", "c"}
+        assert folder.snapshot().document_states().keys() == {"a", "b", "c"}
     return seen
 
 
@@ -215,8 +215,8 @@ CONTENTS: list[tuple[Callable[[Path], None], str]] = [
     (with_record("chunks", b'["x",0,0,0,"","",{}],[]'), "cannot be read"),
     (with_record("chunks", b'["\xff",0,0,0,"","",{}]'), "cannot be read"),
     (with_record("chunks", b"[" * 100_000), "cannot be read"),
-    (with_record("documents", b'["a","d",{]'), "corpus/documents.*cannot be read"),
-    (with_record("documents", b'["a","d",[1]]'), "metadata that is no object"),
+    (with_record("documents", b'["a","d","","",{]'), "corpus/documents.*cannot be read"),
+    (with_record("documents", b'["a","d","","",[1]]'), "metadata that is no object"),
     (with_record("documents", b'{"d":1,"",{}]'), "cannot be read"),
     (with_array(DOCUMENTS, "lengths", [0, 1]), "lengths that cannot be"),
     (with_array(CHUNKS, "ids", [1]), "as many lengths as records"),

@@ -21,6 +21,7 @@ from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock
+from stratagraph.types.records import DocumentState
 from tests.store.support import contents, publish
 
 
@@ -46,7 +47,7 @@ def test_a_half_built_folder_is_ours(tmp_path: Path) -> None:
     path = tmp_path / "with space and ü#?"
     folder = IndexFolder.create(path)
     staging = folder.writer("build")
-    staging.__enter__().add("a", "", {}, [])
+    staging.__enter__().add("a", DocumentState(""), {}, [])
     assert staging.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None) is False
     assert list((path / "generations").iterdir()) == []
     for leftover in ("1", "1.partial"):

@@ -19,6 +19,7 @@ from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 from stratagraph.types.built import Holds
+from stratagraph.types.records import DocumentState
 from tests.campaigns.faults import signed
 from tests.store.support import DIMENSION, chunks, manifest, patching, rewrite_arrays
 
@@ -116,7 +117,7 @@ def test_a_deletion_erases_content_by_its_declaration(tmp_path: Path, dtype: Any
     def publish(documents: list[str], removed: list[str], rows: NDArray[np.int64]) -> None:
         with patching(True), folder.writer("insert") as staging:
             for name in documents:
-                staging.add(name, name, {}, chunks(name, [name]))
+                staging.add(name, DocumentState(name), {}, chunks(name, [name]))
             staging.assemble(removed=removed)
             staging.create_vectors(DIMENSION)
             measures = Holds.MEASURES.of({"weights": values[rows]})

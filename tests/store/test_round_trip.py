@@ -15,7 +15,7 @@ from stratagraph.store import corpus, records, staging
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.built import Holds
-from stratagraph.types.records import Chunk, Node
+from stratagraph.types.records import Chunk, DocumentState, Node
 from tests.store.support import DIMENSION, METHOD, chunks, manifest, publish
 
 
@@ -49,7 +49,7 @@ def test_chunk_metadata_is_the_documents_under_its_own(tmp_path: Path) -> None:
     with folder.writer("build") as staging:
         staging.add(
             "d",
-            "digest",
+            DocumentState("digest"),
             shared,
             [
                 Chunk("plain", "d", 0, 0, 5, shared),
@@ -101,7 +101,7 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
 def test_what_a_part_may_not_put(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     with folder.writer("build") as staging:
-        staging.add("d", "", {}, chunks("d", ["x", "y"]))
+        staging.add("d", DocumentState(""), {}, chunks("d", ["x", "y"]))
         staging.assemble(removed=())
         for sources in ([2], [-1], [1, 0], [0, 0]):
             nodes = [Node("ok", "k", 0, "t", (0, 1)), Node("bad", "k", 0, "t", sources)]
@@ -121,20 +121,20 @@ def test_what_a_part_may_not_put(tmp_path: Path) -> None:
 def test_bad_documents_are_named_and_leave_nothing(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     with folder.writer("build") as staging:
-        staging.add("good", "", {}, chunks("good", ["x"]))
+        staging.add("good", DocumentState(""), {}, chunks("good", ["x"]))
         bad = [Chunk("kept?", "bad", 0), Chunk("t", "bad", 1, metadata={"when": object()})]
         with pytest.raises(ValueError, match=r"'bad', chunk 1.*'when'"):
-            staging.add("bad", "", {}, bad)
+            staging.add("bad", DocumentState(""), {}, bad)
         with pytest.raises(ValueError, match=r"'worse'.*'x'"):
-            staging.add("worse", "", {"x": float("nan")}, [])
+            staging.add("worse", DocumentState(""), {"x": float("nan")}, [])
         with pytest.raises(ValueError, match="3 is not a string"):
-            staging.add("worse", "", {3: 1}, [])
+            staging.add("worse", DocumentState(""), {3: 1}, [])
         with pytest.raises(ValueError, match="'good' was already added"):
-            staging.add("good", "", {}, [])
+            staging.add("good", DocumentState(""), {}, [])
         with pytest.raises(ValueError, match="chunk of 'b'"):
-            staging.add("a", "", {}, chunks("b", ["x"]))
+            staging.add("a", DocumentState(""), {}, chunks("b", ["x"]))
         with pytest.raises(ValueError, match="not valid Unicode"):
-            staging.add("s", "", {}, chunks("s", ["\ud800"]))
+            staging.add("s", DocumentState(""), {}, chunks("s", ["\ud800"]))
         staging.assemble(removed=())
         assert staging.texts(range(staging.size)) == ["x"]
     with folder.writer("delete") as staging, pytest.raises(KeyError, match="unknown"):
@@ -147,7 +147,7 @@ def test_a_long_document_is_streamed(tmp_path: Path) -> None:
     with folder.writer("build") as staging:
         tracemalloc.start()
         pieces = (Chunk(f"{number} {'x' * size}", "d", number) for number in range(count))
-        staging.add("d", "", {}, pieces)
+        staging.add("d", DocumentState(""), {}, pieces)
         staging.assemble(removed=())
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -158,7 +158,7 @@ def test_a_long_document_is_streamed(tmp_path: Path) -> None:
 def test_metadata_with_half_a_character_is_stored_as_valid_text(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     with folder.writer("build") as staging:
-        staging.add("d", "", {"cut\ud83d": ["\ud800", "🙂 whole"]}, chunks("d", ["x"]))
+        staging.add("d", DocumentState(""), {"cut\ud83d": ["\ud800", "🙂 whole"]}, chunks("d", ["x"]))
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
         staging.publish(manifest(parts={}, methods=()))
@@ -186,7 +186,7 @@ def update(folder: IndexFolder, came: Texts, removed: tuple[str, ...] = (), comp
                 )
                 for at, text in enumerate(texts)
             ]
-            made.add(name, f"digest of {texts}", year, pieces)
+            made.add(name, DocumentState(f"digest of {texts}", f"{name}.txt"), year, pieces)
         made.assemble(removed=removed)
         now, before = made.known_rows()
         if made.base is not None:
@@ -201,7 +201,7 @@ def everything(snapshot: Snapshot) -> tuple[object, ...]:
     return (
         snapshot.chunks(rows),
         snapshot.chunk_documents().tolist(),
-        snapshot.documents(),
+        dict(snapshot.document_states()),
         snapshot.document_metadata(),
         snapshot.chunk_metadata(),
         snapshot.refs(refs),
@@ -243,15 +243,15 @@ def test_documents_are_found_by_their_ids(tmp_path: Path) -> None:
     names = sorted(f"d{number * number}" for number in range(61))
     update(folder, {name: ["x"] for name in names})
     snapshot = folder.snapshot()
-    digests = snapshot.digests()
+    states = snapshot.document_states()
     for number, name in enumerate(names):
         assert snapshot.document_number(name) == number
-        assert digests[name] == snapshot.documents()[name]
+        assert states[name].file == f"{name}.txt"
         assert snapshot.document_number(f"{name}-") is None
-        assert f"{name}-" not in digests
+        assert f"{name}-" not in states
     for absent in ("", "a", "z", "\ud800"):
         assert snapshot.document_number(absent) is None
-    assert list(digests) == names
+    assert list(states) == names
     assert list(snapshot.document_metadata([names[7], "nobody", names[3], names[7]])) == [names[7], names[3]]
     assert snapshot.row_of(["", "x", "F" * 32, "0" * 32, "0" * 31 + " "]) == {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from stratagraph.errors import Damaged, EmbedderMismatch, FormatMismatch, Settin
 from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.methods import NAMES
-from stratagraph.operations.documents import Documents, check_documents, source_of
+from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.store.manifest import Manifest
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
+from stratagraph.types.records import DocumentState
 
 _SETTING = 80  # characters of a setting that a message shows
 
@@ -109,26 +111,28 @@ class Change:
         """Whether documents that were not given may have to be removed."""
         return bool(self.prune or self.files) or isinstance(self.documents, FileDocuments)
 
-    def join(self, roots: Mapping[str, Sequence[str]], digests: Iterable[str]) -> None:
-        """Give files the ids that they have in the index with these roots and documents."""
+    def join(self, before: Snapshot | JoinedSnapshot | None) -> None:
+        """Give files the ids that they have in the index."""
         if isinstance(self.documents, FileDocuments):
-            self.documents.join(roots, dict(filter(all, map(source_of, digests))))
+            states = () if before is None else before.document_states().values()
+            owners = {state.file: state.root for state in states if state.file}
+            self.documents.join({} if before is None else before.manifest.roots, owners)
 
     def roots_after(self, before: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
         """The roots of the index after the change, by key."""
         read = self.documents.roots() if isinstance(self.documents, FileDocuments) else self.roots or {}
         return {**before, **read}
 
-    def vanished(self, digests: Iterable[str]) -> tuple[str, ...]:
-        """Files of these documents that are in the given folders no more, and whose documents stay."""
-        if self.prune or not isinstance(self.documents, FileDocuments):
+    def vanished(self, before: Snapshot | JoinedSnapshot | None) -> tuple[str, ...]:
+        """Files of the index that are in the given folders no more, and whose documents stay."""
+        if self.prune or before is None or not isinstance(self.documents, FileDocuments):
             return ()
-        sources = dict.fromkeys(map(source_of, digests))
-        return tuple(file for file, root in sources if file and self.documents.vanished(file, root))
+        files = dict.fromkeys((state.file, state.root) for state in before.document_states().values())
+        return tuple(file for file, root in files if file and self.documents.vanished(file, root))
 
-    def removes(self, identity: str, digest: str) -> bool:
+    def removes(self, identity: str, state: DocumentState) -> bool:
         """Whether to remove a document that was not given."""
-        file, root = source_of(digest)
+        _, file, root = state
         if file and file in self.files:
             return True
         if isinstance(self.documents, FileDocuments):

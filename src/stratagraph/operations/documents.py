@@ -14,7 +14,15 @@ from functools import partial
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.ingest.files.walk import matches
 from stratagraph.text import CountTokens
-from stratagraph.types.records import Chunk, Document, Metadata, StreamedDocument, content_id, json_native
+from stratagraph.types.records import (
+    Chunk,
+    Document,
+    DocumentState,
+    Metadata,
+    StreamedDocument,
+    content_id,
+    json_native,
+)
 
 _FILE = re.compile(
     r"\.(txt|md|markdown|rst|pdf|docx|pptx|xlsx|html?|csv|tsv|jsonl?|eml|mbox|ipynb|odt|epub)$", re.IGNORECASE
@@ -29,11 +37,11 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 class Arrival:
     """A document to be taken in. Each call of `chunks` splits it again.
 
-    `digest` shows whether the document changed, and ends with its file (`source_of`).
+    `state` shows whether the document changed.
     """
 
     id: str
-    digest: str
+    state: DocumentState
     metadata: Metadata
     chunks: Callable[[], Iterator[Chunk]]
 
@@ -97,12 +105,8 @@ def arrivals(
                 sections.append(replace(section, metadata=metadata))
                 parts += [str(section.start), text]
             document = replace(document, sections=sections)
-        digest = content_id(*parts)
-        if document.file:
-            digest = f"{digest} {document.root} {document.file}"
-        yield Arrival(
-            document.id, digest, document.metadata, partial(split, document, chunking, count_tokens)
-        )
+        state = DocumentState(content_id(*parts), document.file, document.root)
+        yield Arrival(document.id, state, document.metadata, partial(split, document, chunking, count_tokens))
     for document_id, given in split_by_caller.items():
         parts, chunks = [], []
         for chunk in given:
@@ -111,7 +115,7 @@ def arrivals(
             if (text := _storable(chunk.text)).strip():
                 chunks.append(replace(chunk, text=text, prefix=_storable(chunk.prefix), metadata=metadata))
         chunks.sort(key=lambda chunk: chunk.ordinal)
-        yield Arrival(document_id, content_id(*parts), {}, partial(iter, chunks))
+        yield Arrival(document_id, DocumentState(content_id(*parts)), {}, partial(iter, chunks))
 
 
 def as_document(item: object, position: int) -> Document | StreamedDocument:
@@ -187,15 +191,9 @@ def _checked_id(identity: object, position: int) -> str:
     return identity
 
 
-def source_of(digest: str) -> tuple[str, str]:
-    """The file that a document was read from, by its digest, and the key of the file's root; else empty."""
-    root, _, file = digest.partition(" ")[2].partition(" ")
-    return file, root
-
-
-def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
+def matching(states: Mapping[str, DocumentState], names: Iterable[str]) -> list[str]:
     """Ids of the documents with these ids or files, in these folders, or that fit these globs."""
-    files = {identity: source_of(digest)[0] or identity for identity, digest in digests.items()}
+    files = {identity: state.file or identity for identity, state in states.items()}
     ids: dict[str, None] = {}
     for name in names:
         folder = name.rstrip("/") + "/"

@@ -53,7 +53,7 @@ from stratagraph.system.threads import entered, in_thread, stoppable
 from stratagraph.types.built import Built
 from stratagraph.types.dates import day_of
 from stratagraph.types.protocols import Stored
-from stratagraph.types.records import BuildReport, Usage
+from stratagraph.types.records import BuildReport, DocumentState, Usage
 
 T = TypeVar("T")
 SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
@@ -236,24 +236,24 @@ class _Update:
         intake = Intake()
         if self._change.documents is None:
             return intake
-        existing = {} if self._before is None else self._before.digests()
-        self._change.join({} if self._before is None else self._before.manifest.roots, existing.values())
-        digests: dict[str, str] = {}
+        existing = {} if self._before is None else self._before.document_states()
+        self._change.join(self._before)
+        states: dict[str, DocumentState] = {}
         with self._gate.stage("read"):
             coming = arrivals(
                 self._change.documents, self._config.chunking, self._target.models.count_tokens, self._notes
             )
             for each in self._until_stopped(coming):
-                if each.id in digests:
-                    if each.digest != digests[each.id]:
+                if each.id in states:
+                    if each.state != states[each.id]:
                         raise ValueError(
                             f"document id {each.id!r} was given twice with different content; "
                             "ids must be unique within one call"
                         )
                     intake.skipped.append(each.id)
                     continue
-                digests[each.id] = each.digest
-                if existing.get(each.id) == each.digest:
+                states[each.id] = each.state
+                if existing.get(each.id) == each.state:
                     intake.unchanged.append(each.id)
                     continue
                 self._gate.advance("read")
@@ -261,7 +261,7 @@ class _Update:
                 if (first := next(chunks, None)) is None:  # it has no text
                     (intake.emptied if each.id in existing else intake.skipped).append(each.id)
                     continue
-                self._staging.add(each.id, each.digest, each.metadata, chain([first], chunks))
+                self._staging.add(each.id, each.state, each.metadata, chain([first], chunks))
                 (intake.updated if each.id in existing else intake.added).append(each.id)
                 key = self._config.date_key
                 if key is not None and day_of(each.metadata.get(key)) is None:
@@ -277,7 +277,7 @@ class _Update:
 
     def _known_ids(self) -> list[str]:
         """The documents to remove that exist."""
-        present = {} if self._before is None else self._before.digests()
+        present = {} if self._before is None else self._before.document_states()
         missing = [identity for identity in self._change.removed if identity not in present]
         if missing and not self._change.missing_ok:
             raise KeyError(
@@ -291,8 +291,8 @@ class _Update:
         if self._before is None or not self._change.may_remove:
             return []
         ids = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
-        digests = self._before.digests().items()
-        return [each for each, digest in digests if each not in ids and self._change.removes(each, digest)]
+        states = self._before.document_states().items()
+        return [each for each, state in states if each not in ids and self._change.removes(each, state)]
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
@@ -444,7 +444,7 @@ class _Update:
         zeros, deleted = len(self._gate.zero_vectors), self._removed
         if (replaced := self._staging.replaced) is not None:  # a rebuild
             present = corpus.document_metadata()
-            deleted = tuple(each for each in replaced.digests() if each not in present)
+            deleted = tuple(each for each in replaced.document_states() if each not in present)
         return BuildReport(
             operation=self._change.action.name,
             generation=generation,
@@ -457,7 +457,7 @@ class _Update:
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
             failures=tuple(self._gate.failures),
-            vanished=() if self._before is None else self._change.vanished(self._before.digests().values()),
+            vanished=self._change.vanished(self._before),
             notes={**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes),
             stages=dict(self._gate.ledger.stages),
             models=self._gate.ledger.models,

@@ -24,7 +24,7 @@ from stratagraph.store.corpus import RecordedCorpus, id_halves, ref_key
 from stratagraph.store.files import naming
 from stratagraph.store.records import NewRecords, encoded, to_json
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Chunk, Metadata, chunk_id
+from stratagraph.types.records import Chunk, DocumentState, Metadata, chunk_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,15 @@ class Scratch:
         self._places: list[tuple[int, int]] = []  # of the record of each document
         self._pieces = array("q")  # the fields of `_PIECE` of each chunk
 
-    def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
+    def add(
+        self, document_id: str, state: DocumentState, metadata: Metadata, chunks: Iterable[Chunk]
+    ) -> None:
         """Store one document; on an error, nothing of it."""
         if document_id in self.numbers:
             raise ValueError(f"document {document_id!r} was already added in this operation")
         count, stored = len(self._pieces), to_json(metadata, f"document {document_id!r}")
         try:
-            record = encoded((document_id, digest), stored)
+            record = encoded((document_id, *state), stored)
         except UnicodeEncodeError as error:
             raise ValueError(f"document id {document_id!r} is not valid Unicode ({error})") from error
         try:

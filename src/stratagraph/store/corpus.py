@@ -15,7 +15,7 @@ from stratagraph.store.records import ChunkRecord, DocumentRecord, Records
 from stratagraph.store.segments import Keys
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Chunk, Metadata, content_key
+from stratagraph.types.records import Chunk, DocumentState, Metadata, content_key
 
 FOLDER = "corpus"
 CHUNKS_FOLDER, DOCUMENTS_FOLDER = f"{FOLDER}/chunks", f"{FOLDER}/documents"
@@ -161,13 +161,9 @@ class RecordedCorpus:
         """Number of documents."""
         return len(self._all_documents)
 
-    def documents(self) -> dict[str, str]:
-        """Digests by document id, sorted by id."""
-        return {each.id: each.digest for each in self.document_records.read(range(self.document_count))}
-
-    def digests(self) -> Mapping[str, str]:
-        """Digests by document id, read on demand."""
-        return _Digests(self)
+    def document_states(self) -> Mapping[str, DocumentState]:
+        """The state of each document by its id, sorted by id, read on demand."""
+        return _States(self)
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their numbers."""
@@ -202,24 +198,26 @@ class RecordedCorpus:
         return np.array(places, np.int64), np.array(there, np.bool_)
 
 
-class _Digests(Mapping[str, str]):
-    """Digests by document id, read one by one; all at once after many reads."""
+class _States(Mapping[str, DocumentState]):
+    """States by document id, read one by one; all at once after many reads."""
 
     def __init__(self, corpus: RecordedCorpus) -> None:
         self._corpus = corpus
         self._asked = 0
-        self._all: dict[str, str] | None = None
+        self._all: dict[str, DocumentState] | None = None
 
-    def __getitem__(self, identity: str) -> str:
+    def __getitem__(self, identity: str) -> DocumentState:
         self._asked += 1
         if self._all is None and self._asked > _MANY * len(self):
-            self._all = self._corpus.documents()
+            records = self._corpus.document_records.read(range(len(self)))
+            self._all = {each.id: DocumentState(each.digest, each.file, each.root) for each in records}
         if self._all is not None:
             return self._all[identity]
         number = self._corpus.document_number(identity)
         if number is None:
             raise KeyError(identity)
-        return self._corpus.document_records.read([number])[0].digest
+        _, *state, _ = self._corpus.document_records.read([number])[0]
+        return DocumentState(*state)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._corpus.document_ids(range(len(self))))

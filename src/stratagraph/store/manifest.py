@@ -17,7 +17,7 @@ from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import MANIFEST
 
-FORMAT = 5
+FORMAT = 6
 """The format of index folders and of lists of shards. No other is read."""
 FORMAT_KEY = "stratagraph"
 """The key of the format in the JSON of a manifest and of a list of shards."""

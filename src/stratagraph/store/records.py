@@ -67,10 +67,12 @@ class ChunkRecord(NamedTuple):
 
 
 class DocumentRecord(NamedTuple):
-    """A document."""
+    """A document; `digest`, `file` and `root` as in `types.records.DocumentState`."""
 
     id: str
     digest: str
+    file: str
+    root: str
     metadata: dict[str, Any]
 
 
@@ -157,7 +159,7 @@ CHUNKS = Kind(
     block=1 << 9,
 )
 """Columns: the halves of the id, the key of the ref (0: none), and whether it has metadata of its own."""
-DOCUMENTS = Kind("document", DocumentRecord, (str, str), {}, fewest=1024, block=1 << 9)
+DOCUMENTS = Kind("document", DocumentRecord, (str, str, str, str), {}, fewest=1024, block=1 << 9)
 NODES = Kind("node", NodeRecord, (str, str, int, str), {}, fewest=256, block=1 << 13)
 
 

@@ -24,7 +24,7 @@ from stratagraph.store.nodes import StoredPart
 from stratagraph.store.rows import PASSAGES, Fields, TableRows
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, VectorTable
-from stratagraph.types.records import Chunk, Metadata
+from stratagraph.types.records import Chunk, DocumentState, Metadata
 
 
 def rows_of(
@@ -266,9 +266,9 @@ class JoinedSnapshot:
         """Document ids by their numbers, as `chunk_documents` has them."""
         return self._documents_of.read(numbers, lambda part, own: self.parts[part].document_ids(own))
 
-    def digests(self) -> dict[str, str]:
-        """Digests by document id."""
-        return {identity: digest for part in self.parts for identity, digest in part.digests().items()}
+    def document_states(self) -> dict[str, DocumentState]:
+        """The state of each document by its id."""
+        return {key: state for part in self.parts for key, state in part.document_states().items()}
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None."""

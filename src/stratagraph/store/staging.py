@@ -55,7 +55,7 @@ from stratagraph.store.rows import PASSAGES, Fields
 from stratagraph.store.segments import OUT_OF_USE, FileWriter, Keys
 from stratagraph.types.built import Carried, CarriedVectors, Declared, Holds
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
-from stratagraph.types.records import Chunk, Metadata, Node
+from stratagraph.types.records import Chunk, DocumentState, Metadata, Node
 
 if TYPE_CHECKING:
     from stratagraph.store.snapshot import Snapshot
@@ -122,7 +122,9 @@ class Staging(RecordedCorpus):
 
     # Documents
 
-    def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
+    def add(
+        self, document_id: str, state: DocumentState, metadata: Metadata, chunks: Iterable[Chunk]
+    ) -> None:
         """Add a document, replacing one of the same id.
 
         Chunks are streamed to the disk, and get their ids here. A chunk's metadata may repeat its document's.
@@ -133,7 +135,7 @@ class Staging(RecordedCorpus):
             If the document was already added, a chunk is of another document, or metadata has no JSON form.
             Nothing of the document is kept then.
         """
-        self._scratch.add(document_id, digest, metadata, chunks)
+        self._scratch.add(document_id, state, metadata, chunks)
 
     def assemble(self, *, removed: Collection[str]) -> None:
         """Make the corpus: the previous documents without `removed`, and the added ones.

@@ -209,7 +209,7 @@ def _corpus(corpus: RecordedCorpus) -> Iterator[str]:
             break
     if len(set(corpus.ids(range(corpus.size)))) < corpus.size:
         yield f"{CHUNKS_FOLDER}: holds a chunk twice"
-    if any(one >= other for one, other in pairwise(corpus.documents())):
+    if any(one >= other for one, other in pairwise(corpus.document_states())):
         yield f"{DOCUMENTS_FOLDER}: does not have each document once, in the order of the ids"
 
 

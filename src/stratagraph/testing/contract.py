@@ -298,7 +298,7 @@ def _assert_labels(index: sg.Index, method: str) -> None:
 def _corpus(index: sg.Index) -> dict[str, Any]:
     snapshot = snapshot_of(index)
     return {
-        "documents": snapshot.documents(),
+        "documents": dict(snapshot.document_states()),
         "chunks": [
             (c.id, c.document_id, c.text, dict(c.metadata)) for c in snapshot.chunks(range(snapshot.size))
         ],

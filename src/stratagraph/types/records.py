@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import Enum
 from html import escape
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -174,6 +174,17 @@ class Document:
     def digest(self) -> str:
         """Content hash of the text."""
         return digest_blocks(self.blocks())
+
+
+class DocumentState(NamedTuple):
+    """By what a document is recognised when it is given again.
+
+    `digest` is a hash of its text and metadata; `file` and `root` are those of `Document`.
+    """
+
+    digest: str
+    file: str = ""
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,8 +117,7 @@ class _Shards:
         if deletes or (change.action == DELETE and self._folder.spread.deleting):
             await in_thread(self._folder.tell_deleting, ())
         report = self._report(change, reports, skipped)
-        digests = () if before is None else before.digests().values()
-        return replace(report, vanished=change.vanished(digests))
+        return replace(report, vanished=change.vanished(before))
 
     async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
         """The sum over the shards concerned."""
@@ -161,8 +160,7 @@ class _Shards:
         if change.action.takes_documents:
             assert change.documents is not None
             may_be_empty = change.may_remove and before is not None
-            recorded = {} if before is None else before.manifest.roots
-            change.join(recorded, () if before is None else before.digests().values())
+            change.join(before)
             routes = _routed(change.documents, spread, before, may_be_empty=may_be_empty)
             if change.action.continues and (before is None or spread.unfinished == UNFINISHED_BUILD):
                 self._owe(change, routes, before)
@@ -183,7 +181,7 @@ class _Shards:
         """Record the documents of a first build; whoever resumes it must give them again."""
         keys = set(map(content_key, routes.ids)) - set(map(content_key, routes.skipped))
         if before is not None and not change.may_remove:
-            lost = set(routes.spread.owed) - keys - set(map(content_key, before.digests()))
+            lost = set(routes.spread.owed) - keys - set(map(content_key, before.document_states()))
             if lost:
                 raise NotAnIndex(
                     f"{self._folder.path}: a build of {len(routes.spread.owed)} documents was stopped, and "
@@ -207,8 +205,8 @@ class _Shards:
             own = replace(own, methods=methods, config=config)
             items = {number: [] for number in before.numbers} | items
         if before is not None and change.may_remove:
-            digests = before.digests().items()
-            absent = [each for each, digest in digests if change.removes(each, digest)]
+            states = before.document_states().items()
+            absent = [each for each, state in states if change.removes(each, state)]
             pruned, _ = _removals([each for each in absent if each not in routes.ids], before)
             items = {number: [] for number in pruned} | items
         steps = []
