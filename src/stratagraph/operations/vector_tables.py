@@ -45,10 +45,10 @@ class BoundedTable:
         self.filters = table.filters
         self._table = table
         self._timeout = timeout
-        self._refresh()
-        after_fork(self._refresh)
+        self._reset()
+        after_fork(self._reset)
 
-    def _refresh(self) -> None:
+    def _reset(self) -> None:
         self._under_way = threading.BoundedSemaphore(MOST_CALLS)
 
     def put(self, rows: Sequence[VectorRow]) -> None:

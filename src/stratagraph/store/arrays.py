@@ -56,15 +56,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
-    """Write arrays to a new file (synced), and return its size and checksums.
-
-    Raises
-    ------
-    ValueError
-        If an array holds anything but numbers and text.
-    OSError
-        If the disk is full.
-    """
+    """Write arrays to a new, synced file; returns its size and checksums. `ValueError`: not plain."""
     plain = {name: as_plain(name, array) for name, array in arrays.items()}
     head, offsets = _laid_out(plain)
     digest, end = Digest(), 0
@@ -141,7 +133,14 @@ def file_bytes(descriptor: int) -> NDArray[np.uint8]:
     """The bytes of a file: mapped, or copied to aligned memory if the file is small."""
     size = os.fstat(descriptor).st_size
     if size > READ:
-        return _mapped(descriptor, size)
+        # A mapping without a descriptor: an index has hundreds of files, a process may open about a thousand.
+        if sys.version_info >= (3, 13):
+            mapped = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False)
+        elif hasattr(_native, "mapped"):
+            return _native.mapped(descriptor, size)
+        else:
+            mapped = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, np.uint8)
     raw = np.zeros(size + _ALIGNED, np.uint8)
     start = -raw.ctypes.data % _ALIGNED
     buffer = raw[start : start + size]
@@ -150,15 +149,6 @@ def file_bytes(descriptor: int) -> NDArray[np.uint8]:
     buffer[: len(content)] = np.frombuffer(content, np.uint8)
     buffer.flags.writeable = False
     return buffer
-
-
-def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
-    """A mapping without a descriptor: an index has hundreds of files, a process may open about a thousand."""
-    if sys.version_info >= (3, 13):
-        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False), np.uint8)
-    if hasattr(_native, "mapped"):
-        return _native.mapped(descriptor, size)
-    return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
 
 
 def _arrays(described: Any, buffer: NDArray[np.uint8], begin: int) -> NamedArrays:

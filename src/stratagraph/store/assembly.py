@@ -31,18 +31,10 @@ from stratagraph.types.records import Chunk, DocumentState, Metadata, chunk_id
 class Assembled:
     """The corpus of the next generation.
 
-    Attributes
-    ----------
-    chunk_slots, document_slots
-        Slot of each chunk and document in the previous generation, -1 for new ones (`records.write_records`).
-    new_chunks, new_documents
-        Read the new ones, in order.
-    chunk_documents
-        Number of each chunk's document.
-    rows_now, rows_before
-        Chunks that the previous generation has too: their rows now (ascending), and their rows there.
-    arrived
-        Rows of the chunks of arriving documents, ascending.
+    `chunk_slots` and `document_slots` are the slots in the previous generation, -1 for new records, which
+    `new_chunks` and `new_documents` read (`records.write_records`). `rows_now` are the chunks that the
+    previous generation has too, ascending, and `rows_before` their rows there. `arrived` are the rows of the
+    chunks of arriving documents, ascending.
     """
 
     chunk_slots: Rows
@@ -122,12 +114,9 @@ _PIECE = np.dtype(
 
 
 class Scratch:
-    """Encoded records of arriving documents and chunks, kept in an unnamed temporary file to save memory.
+    """Encoded records of arriving documents and chunks, in an unnamed temporary file to save memory.
 
-    Attributes
-    ----------
-    numbers
-        The number of each document by its id, in the order of arrival.
+    `numbers` has the number of each document by its id, in the order of arrival.
     """
 
     def __init__(self, folder: Path) -> None:

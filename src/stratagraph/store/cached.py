@@ -38,13 +38,8 @@ class CachedFolder(IndexFolder):
         """Fetch the generation published at a URL, unless it is there, and open it.
 
         `cache_dir` is a folder for the copies of any number of URLs; None makes a private temporary one.
-
-        Raises
-        ------
-        NotAnIndex, FormatMismatch, Damaged
-            If the URL holds no index that this version can read, or the download is not what was written.
-        RemoteError
-            If the storage refuses or does not answer.
+        `NotAnIndex`, `FormatMismatch` or `Damaged` if the URL holds no sound index of this format,
+        `RemoteError` if the storage refuses or does not answer.
         """
         as_check(check)
         remote = Remote.at(url)
@@ -70,12 +65,8 @@ class CachedFolder(IndexFolder):
     def refresh(self) -> None:
         """Fetch the generation that is published now, unless it is there.
 
-        Raises
-        ------
-        Damaged
-            If the download is not what was written; the earlier copy stays.
-        RemoteError
-            If the storage refuses or does not answer.
+        `Damaged` if the download is not what was written (the earlier copy stays), `RemoteError` if the
+        storage refuses or does not answer.
         """
         self._require_open()
         for _ in range(_RACES):

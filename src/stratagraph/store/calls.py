@@ -68,19 +68,8 @@ class SqliteCalls:
     file cannot be written (a read-only folder), stored answers are used, new ones are not kept, and a warning
     says so once. An answer whose checksum is wrong counts as missing, and a warning says so once.
 
-    Parameters
-    ----------
-    path
-        The file; its folder is created if need be.
-    folder
-        The index folder, if this is the folder's own cache. The file must then be a plain one with one name.
-
-    Raises
-    ------
-    StoreError
-        On first use, if the file is not a cache of calls.
-    OSError
-        From `put`, on a full disk.
+    With `folder`, this is the own cache of an index folder, and its file must be a plain one with one name. A
+    file that is no cache of calls is a `StoreError` on first use.
     """
 
     def __init__(self, path: Path | str, *, folder: Directory | None = None) -> None:
@@ -109,20 +98,17 @@ class SqliteCalls:
         if not answers:
             return None
         answer, checksum = answers[0]
-        if checksum != _checksum(key, answer):
-            self._warn_of_damage()
-            return None
-        return str(answer)
-
-    def _warn_of_damage(self) -> None:
+        if checksum == _checksum(key, answer):
+            return str(answer)
         if not self._warned:
             self._warned = True
             warnings.warn(
                 f"{self.path}: a stored answer is not as it was written, and is asked for again; verify() "
                 "lists all of them",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
+        return None
 
     def put(
         self,
@@ -136,9 +122,9 @@ class SqliteCalls:
     ) -> None:
         """Store an answer. `sources` are the chunks whose text the request contains.
 
-        Storing again replaces the answer, and adds to its sources. `deleted` says inside the
-        transaction whether a source is gone; then nothing is stored. A purge waits for the transaction, so
-        either this check sees the deletion or the purge sees the answer.
+        Storing again replaces the answer, and adds to its sources. `deleted` says inside the transaction
+        whether a source is gone; then nothing is stored. A purge waits for the transaction, so either this
+        check sees the deletion or the purge sees the answer.
         """
         database = self._open(create=True)
         if database is None:
@@ -169,16 +155,8 @@ class SqliteCalls:
         """Remove every call whose request contained one of these chunks, and all traces in the file.
 
         SQLite leaves stale copies of records in unused parts of pages, even with `secure_delete`. So the file
-        is rewritten and its log emptied.
-
-        Returns
-        -------
-        Number of calls removed.
-
-        Raises
-        ------
-        StoreError, OSError
-            If another process is reading, or the disk is full; the next call does what is left.
+        is rewritten and its log emptied. `StoreError` or `OSError` if another process is reading, or the disk
+        is full; the next call does what is left. Returns the number of calls removed.
         """
         database = self._open(create=False)
         if database is None:
@@ -191,11 +169,7 @@ class SqliteCalls:
         for batch in batches(chunks):
             with database.transaction() as connection:
                 removed += _remove(connection, batch)
-        self._rewrite(database)
-        return removed
-
-    def _rewrite(self, database: Database) -> None:
-        """Vacuum the file; the row in `unswept` makes sure that a crash does not skip this."""
+        # Vacuum the file. The row in `unswept` makes sure that a crash does not skip this.
         with database.use() as connection:
             usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
             connection.execute(f"PRAGMA busy_timeout = {int(PURGE_PATIENCE * 1000)}")
@@ -208,6 +182,7 @@ class SqliteCalls:
                 connection.execute(f"PRAGMA busy_timeout = {usual}")
         if busy:
             raise StoreError(f"{self.path}: another process is reading it, its log cannot be emptied yet")
+        return removed
 
     def chunks(self) -> list[str]:
         """The chunks that any request contained."""
@@ -221,12 +196,8 @@ class SqliteCalls:
     def copy_to(self, folder: Directory) -> None:
         """Copy the cache to another folder, also while others use either file.
 
-        Raises
-        ------
-        StoreError
-            If the other file is not a cache of calls, or is busy.
-        OSError
-            On a full disk; the other file keeps what it had.
+        `StoreError` if the other file is not a cache of calls, or is busy; on a full disk it keeps what it
+        had.
         """
         own = SqliteCalls(self.path, folder=self._folder)  # nobody who uses this object waits for the copy
         try:
@@ -249,7 +220,13 @@ class SqliteCalls:
                 return []
             problems = [each for (each,) in database.rows("PRAGMA integrity_check(5)") if each != "ok"]
             if not problems:
-                problems = list(_altered(database))
+                sql = "SELECT number, task, key, answer, checksum FROM calls JOIN checksums USING (number)"
+                with database.use() as connection:
+                    problems = [
+                        f"answer {number} (of {task}) is not as it was stored; it will be asked for again"
+                        for number, task, key, answer, checksum in connection.execute(sql)
+                        if checksum != _checksum(str(key), str(answer))
+                    ]
         except (StoreError, OSError) as error:
             return [str(error)]
         return [f"{self.path.name}: {problem}" for problem in problems]
@@ -361,11 +338,3 @@ def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
 def _checksum(key: str, answer: str) -> bytes:
     """Covers the key too: a damaged SQLite index may lead to another request's answer."""
     return content_key(key, answer).to_bytes(8, "little")
-
-
-def _altered(database: Database) -> Iterator[str]:
-    with database.use() as connection:
-        sql = "SELECT number, task, key, answer, checksum FROM calls JOIN checksums USING (number)"
-        for number, task, key, answer, checksum in connection.execute(sql):
-            if checksum != _checksum(str(key), str(answer)):
-                yield f"answer {number} (of {task}) is not as it was stored; it will be asked for again"

@@ -6,7 +6,7 @@ import hashlib
 import os
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, get_args
 
@@ -109,22 +109,17 @@ def problem(descriptor: int, entry: FileEntry, check: Check | None) -> str | Non
                 f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
             )
         return None
-    return _sampled(descriptor, entry) if check == "sampled" or size <= SMALL else None
-
-
-def _sampled(descriptor: int, entry: FileEntry) -> str | None:
+    if check == "sizes" and size > SMALL:
+        return None
     count = len(entry.blocks) // 8
+    chosen: Iterable[int] = range(count)
+    if count > SAMPLES:
+        chosen = sorted({0, count - 1, *random.sample(range(1, count - 1), SAMPLES - 2)})
     with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
-        for block in _chosen(count):
+        for block in chosen:
             file.seek(block * BLOCK)
             if f"{zlib.crc32(file.read(BLOCK)):08x}" != entry.blocks[8 * block : 8 * block + 8]:
                 return (
                     f"altered in the {min(BLOCK, entry.bytes - block * BLOCK)} bytes from {block * BLOCK} on"
                 )
     return None
-
-
-def _chosen(count: int) -> Sequence[int]:
-    if count <= SAMPLES:
-        return range(count)
-    return sorted({0, count - 1, *random.sample(range(1, count - 1), SAMPLES - 2)})

@@ -6,7 +6,7 @@ import os
 import random
 import re
 from collections import ChainMap, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -56,11 +56,6 @@ def part_file(part: str, folder: str = PARTS) -> str:
     return f"{folder}/{part}{SUFFIX}"
 
 
-def patch_file(part: str, folder: str) -> str:
-    """Path of the patch of these arrays."""
-    return f"{PATCHES}/{part_file(part, folder)}"
-
-
 def part_of(file: str) -> str:
     """The part whose arrays a file holds; the file itself if it belongs to none."""
     return match[1] if (match := _OF_PART.fullmatch(file)) else file
@@ -71,23 +66,11 @@ ArrayGroup = tuple[str, str]
 
 
 class Contents:
-    """The arrays of a generation.
+    """The arrays of a generation: call `take` for each file of the manifest, and then `combine`.
 
-    Parameters
-    ----------
-    manifest
-        Of the generation. Call `take` for each of its files, and then `combine`.
-    known
-        Files that an earlier snapshot has open, by path; they are not opened again.
-
-    Attributes
-    ----------
-    opened
-        Open files by path.
-    parts, groups
-        After `combine`: the arrays of each part, and the arrays of each file before patches.
-    files
-        The file of each array, by part and name.
+    `known` are files that an earlier snapshot has open, by path, and `opened` those that are open now. After
+    `combine`, `parts` has the arrays of each part, `groups` the arrays of each file before patches, and
+    `files` the file of each array by part and name.
     """
 
     def __init__(self, manifest: Manifest, known: Mapping[str, OpenFile] = MappingProxyType({})) -> None:
@@ -128,7 +111,8 @@ class Contents:
         for part in self._manifest.parts:
             layers: list[Arrays] = []
             for folder in (PARTS, NUMBERS):
-                file, patch = part_file(part, folder), patch_file(part, folder)
+                file = part_file(part, folder)
+                patch = f"{PATCHES}/{file}"
                 if file not in self.opened:
                     if patch in self.opened:
                         yield f"{patch}: there is no {file}"
@@ -191,18 +175,6 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _looked_into(files: Iterable[str]) -> set[str]:
-    """The files to check unless all are checked: of each folder's segments a random sample."""
-    folders: defaultdict[str, list[str]] = defaultdict(list)
-    for file in files:
-        folders[file.rpartition("/")[0] if _SEGMENT.fullmatch(file) else ""].append(file)
-    chosen: set[str] = set()
-    for folder, within in folders.items():
-        several = folder and len(within) > LOOKED_INTO
-        chosen.update(random.sample(within, LOOKED_INTO) if several else within)
-    return chosen
-
-
 def open_contents(
     directory: Directory,
     manifest: Manifest,
@@ -211,17 +183,18 @@ def open_contents(
 ) -> Contents:
     """Check the files of a generation to the extent of `check`, and open their arrays.
 
-    Files in `known` (by path) were checked when an earlier snapshot opened them.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing.
-    Damaged
-        If a file is not as it was written, or holds impossible numbers.
+    Files in `known` (by path) were checked when an earlier snapshot opened them. `FileNotFoundError` if a
+    file is missing, `Damaged` if one is not as it was written or holds impossible numbers.
     """
     contents = Contents(manifest, {} if check == "full" else known)
-    looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
+    looked_into = set(manifest.files)
+    if check != "full":  # of the many segments of a folder, a random sample
+        folders: defaultdict[str, list[str]] = defaultdict(list)
+        for file in manifest.files:
+            if _SEGMENT.fullmatch(file):
+                folders[file.rpartition("/")[0]].append(file)
+        for within in folders.values():
+            looked_into.difference_update(random.sample(within, max(0, len(within) - LOOKED_INTO)))
     for file, entry in manifest.files.items():
         with directory.holding(file) as (holder, name):
             if contents.took_known(holder, file):

@@ -29,11 +29,6 @@ class RecordedCorpus:
 
     Documents are numbered in the order of their ids. Safe to use from several threads. An unknown row is an
     `IndexError`, a wrong record `Damaged`.
-
-    Attributes
-    ----------
-    size
-        Number of chunks.
     """
 
     def __init__(

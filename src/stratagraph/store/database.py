@@ -169,13 +169,8 @@ def require_schema(
 def require_plain(folder: Directory, name: str) -> None:
     """Make sure that SQLite, which opens files by name, touches only this folder's own file.
 
-    Raises
-    ------
-    NotAnIndex
-        If the folder is not where it was.
-    Damaged
-        If the file, or one that SQLite keeps beside it, is a link, is not a plain file, has a second name, or
-        tells SQLite to remove another file.
+    `NotAnIndex` if the folder is not where it was; `Damaged` if the file, or one that SQLite keeps beside it,
+    is no plain file with one name, or tells SQLite to remove another file.
     """
     folder.require_in_place()
     for each in (name, *(name + suffix for suffix in SIDE_FILES)):
@@ -287,15 +282,8 @@ _abandoned: list[sqlite3.Connection] = []  # inherited by a fork; to close them 
 class Database:
     """One connection that threads take turns with.
 
-    A reader must hold everything of its generation from the start: a connection opened later would find the
-    file removed.
-
-    Parameters
-    ----------
-    path
-        Named in errors.
-    connect
-        Opens the connection; called at once, and again in a forked child: file locks are of one process.
+    It is opened at once, since a file that is opened later may be gone by then; and again by `connect` in a
+    forked child, since file locks are of one process. `path` is named in errors.
     """
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:

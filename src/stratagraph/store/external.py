@@ -15,6 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -22,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import StoreError, VectorStoreError, VectorStoreStale
-from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.kernels.topk import TopK, top_k
 from stratagraph.store.journal import Journal
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.pool import Halves, Pool, PooledVectors, PoolWriter, hashes_of
+from stratagraph.store.pool import Halves, Pool, PooledVectors, PoolWriter, hashes_of, zero_hash
 from stratagraph.store.rows import BATCH, Fields, TableRows, mark, new_identity
 from stratagraph.store.segments import KeyIndex, Keys, Plan
 from stratagraph.system.locks import Lock, cached_property
@@ -68,32 +68,24 @@ class ExternalPool(Pool):
         self.starts = np.cumsum([0, *map(len, hashes)])
         self.rows = rows
         self._local: Halves | None = None
-        self._memory = _VectorCache(len(self), rows.dimension)
-        self._zero = hashes_of(np.zeros((1, rows.dimension), np.float16))[0]
+        self._read = np.zeros((len(self), rows.dimension), np.float16)  # memory is taken as it is filled
+        self._is_read = np.zeros(len(self), np.bool_)
+        self._lock = Lock()
         self._warned = False
 
     @cached_property
     def all_hashes(self) -> Keys:
         """Of the vectors, shape (slots,)."""
-        return np.concatenate([np.zeros(0, np.uint64), *self.hashes])
+        return np.concatenate([_NONE, *self.hashes])
 
     @cached_property
     def keys(self) -> Keys:
-        """Keys of the rows, shape (slots,). A zero vector has a key but no row."""
+        """Keys of the rows, shape (slots,). A zero vector has a key but no row, since it has no angle."""
         return self.fields.keys(self.all_hashes)
-
-    @property
-    def stored(self) -> NDArray[np.bool_]:
-        """Whether each slot has a row, shape (slots,); zero vectors have none, since they have no angle."""
-        return np.asarray(self.all_hashes != self._zero)
 
     @cached_property
     def _index(self) -> KeyIndex:
         return KeyIndex(self.keys)
-
-    def slots_of(self, keys: Sequence[int]) -> Rows:
-        """The slot of each row, -1 for rows of other generations."""
-        return self._index.find(np.array(keys, np.uint64))
 
     def array(self, slots: NDArray[np.integer], name: str = "") -> Vectors:
         """The vectors at these slots as an array, which has this name in `Fields`."""
@@ -102,21 +94,28 @@ class ExternalPool(Pool):
     def halves(self, slots: NDArray[np.integer]) -> Halves:
         """The vectors at some slots, shape (slots, dimension), from memory or the store.
 
-        Raises
-        ------
-        VectorStoreStale
-            If a row is missing or not as it was written.
+        `VectorStoreStale` if a row is missing or not as it was written.
         """
         if self._local is not None:
             return cast(Halves, self._local[slots])
         if len(slots) and not 0 <= int(slots.min()) <= int(slots.max()) < len(self):
             raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
         needed, places = np.unique(slots, return_inverse=True)
-        vectors, missing = self._memory.get(needed)
+        with self._lock:
+            vectors, missing = self._read[needed], np.flatnonzero(~self._is_read[needed])
         if missing.size:
             vectors[missing] = self.require(needed[missing])
-            self._memory.put(needed[missing], vectors[missing])
+            self._keep(needed[missing], vectors[missing])
         return vectors[places]
+
+    def _keep(self, slots: Rows, halves: Halves) -> None:
+        """Keep vectors in memory; all are dropped when the bound is reached."""
+        most = max(HELD // (2 * max(self.dimension, 1)), 1)
+        with self._lock:
+            if np.count_nonzero(self._is_read) + len(slots) > most:
+                self._read, self._is_read = np.zeros_like(self._read), np.zeros_like(self._is_read)
+            self._read[slots[:most]] = halves[:most]
+            self._is_read[slots[:most]] = True
 
     def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
         """The vectors at some slots as float32, shape (slots, dimension)."""
@@ -144,7 +143,7 @@ class ExternalPool(Pool):
     def read(self, slots: Rows) -> tuple[Halves, int]:
         """The vectors at some slots from the store, and the number of missing or wrong ones."""
         vectors = np.zeros((len(slots), self.dimension), np.float16)
-        places = np.flatnonzero(self.stored[slots])
+        places = np.flatnonzero(self.all_hashes[slots] != zero_hash(self.dimension))
         keys = self.keys[slots[places]].tolist()
         read = self.rows.get(keys)
         for place, key in zip(places.tolist(), keys, strict=True):
@@ -158,22 +157,19 @@ class ExternalPool(Pool):
         starts = range(0, len(self), BATCH)
         return sum(self.read(np.arange(start, min(start + BATCH, len(self))))[1] for start in starts)
 
-    def keep(self, pairs: Sequence[tuple[int, Halves]]) -> Rows:
-        """Keep hits of a search in memory, and return the slots of those that are of this generation.
+    def search(self, query: Vectors, k: int, where: Mapping[str, Sequence[str]]) -> tuple[Rows, int]:
+        """Search in the store: the slots of the hits of this generation, and the number of all hits.
 
-        Wrong vectors are not kept; reading them raises the error.
+        Vectors that come with the hits are kept, unless they are wrong: reading those raises the error.
         """
-        slots = self.slots_of([key for key, _ in pairs])
-        whole = [
-            place
-            for place, (slot, (_, vector)) in enumerate(zip(slots.tolist(), pairs, strict=True))
-            if slot >= 0 and len(vector)
-        ]
-        if whole:
-            halves = np.stack([pairs[place][1] for place in whole])
-            right = hashes_of(halves) == self.all_hashes[slots[whole]]
-            self._memory.put(slots[whole][right], halves[right])
-        return slots[slots >= 0]
+        pairs, given = self.rows.search(query, k, where)
+        slots = self._index.find(np.array([key for key, _ in pairs], np.uint64))
+        known = [at for at, slot in enumerate(slots.tolist()) if slot >= 0 and len(pairs[at][1])]
+        if known:
+            halves = np.stack([pairs[at][1] for at in known])
+            right = hashes_of(halves) == self.all_hashes[slots[known]]
+            self._keep(slots[known][right], halves[right])
+        return slots[slots >= 0], given
 
     def download(self, folder: Path) -> None:
         """Read all vectors into an unnamed file in a folder; an update needs all of them."""
@@ -191,11 +187,6 @@ class ExternalPool(Pool):
     def release(self) -> None:
         """Drop the downloaded file."""
         self._local, self.segments = None, []
-
-    @property
-    def is_local(self) -> bool:
-        """Whether all vectors are downloaded."""
-        return self._local is not None
 
     def warn_of_limit(self, given: int, asked: int) -> None:
         """Warn once that the store returns fewer hits than it is asked for."""
@@ -215,37 +206,32 @@ class ExternalVectors(PooledVectors):
 
     pool: ExternalPool
 
+    def _local(self, rows: Rows) -> Pool:
+        return Pool((), [self.pool.halves(self.slots[rows])], (), self.pool.dimension)
+
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query with chosen rows."""
-        halves = self.pool.halves(self.slots[rows])
-        return HalfVectors([halves.view(np.uint16)], self.pool.dimension).products(
-            query, np.arange(len(rows))
-        )
+        return self._local(rows).vectors.products(query, np.arange(len(rows)))
 
     def top_k(self, query: Vectors, k: int, mask: NDArray[np.bool_] | None) -> TopK:
         """The admitted rows with the largest inner products: searched in the store, scored here.
 
-        Raises
-        ------
-        VectorStoreError
-            If the store does not answer, or finds too few.
+        `VectorStoreError` if the store does not answer, or finds too few.
         """
         admitted = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
         rows = self._candidates(query, k, admitted)
-        halves = self.pool.halves(self.slots[rows])
-        near = Pool((), [halves], (), self.pool.dimension)
-        places, scores = top_k(near.array(np.arange(len(rows))), query, k)
+        places, scores = top_k(self._local(rows).array(np.arange(len(rows))), query, k)
         return rows[places], scores
 
     def _candidates(self, query: Vectors, k: int, admitted: Rows) -> Rows:
         wanted = k + SPARE
-        if len(admitted) <= wanted or self.pool.is_local:
+        if len(admitted) <= wanted or self.pool.segments:
             return admitted
         where, share = self._where(admitted)
         count, ties = min(int(wanted / share) + 1, MOST_ASKED), 0
         while True:
-            pairs, given = self.pool.rows.search(query, count, where)
-            near = self._rows_of(self.pool.keep(pairs))
+            slots, given = self.pool.search(query, count, where)
+            near = np.flatnonzero(np.isin(self.slots, slots))
             rows = near[np.isin(near, admitted, assume_unique=True)]
             last = given < count or count == MOST_ASKED
             if len(rows) >= k:
@@ -285,114 +271,56 @@ class ExternalVectors(PooledVectors):
         if len(documents) <= MOST_DOCUMENTS and len(documents) < len(np.unique(slots)):
             where[DOCUMENT_FIELD] = [fields.documents[place] for place in documents.tolist()]
             return where, len(admitted) / np.count_nonzero(np.isin(slots, documents))
-        return where, len(admitted) / self._alike
-
-    def _rows_of(self, slots: Rows) -> Rows:
-        order, ordered = self._by_slot
-        first, last = np.searchsorted(ordered, slots, "left"), np.searchsorted(ordered, slots, "right")
-        parts = [order[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
-
-    @cached_property
-    def _alike(self) -> int:
-        fields = self.pool.fields
-        return int(np.count_nonzero(np.isin(fields.kind, fields.members[self.name])))
-
-    @cached_property
-    def _by_slot(self) -> tuple[Rows, NDArray[np.integer]]:
-        order = np.argsort(self.slots, kind="stable")
-        return order, self.slots[order]
+        return where, len(admitted) / np.count_nonzero(np.isin(fields.kind, members))
 
 
-class _VectorCache:
-    """Vectors by slot; all are dropped when the bound is reached. Memory is taken as it is filled."""
-
-    def __init__(self, count: int, dimension: int) -> None:
-        self._most = max(HELD // (2 * max(dimension, 1)), 1)
-        self._held = np.zeros((count, dimension), np.float16)
-        self._known = np.zeros(count, np.bool_)
-        self._lock = Lock()
-
-    def get(self, slots: Rows) -> tuple[Halves, Rows]:
-        """The vectors (zero where missing), and the places of the missing ones."""
-        with self._lock:
-            return self._held[slots], np.flatnonzero(~self._known[slots])
-
-    def put(self, slots: Rows, halves: Halves) -> None:
-        """Keep vectors."""
-        with self._lock:
-            if np.count_nonzero(self._known) + len(slots) > self._most:
-                self._held, self._known = np.zeros_like(self._held), np.zeros_like(self._known)
-            self._held[slots[: self._most]] = halves[: self._most]
-            self._known[slots[: self._most]] = True
-
-
+@dataclass(frozen=True, slots=True)
 class ExternalWriter:
-    """Writes the rows of the next generation to a vector store.
+    """Writes the rows of the next generation to a vector store (`table`).
 
-    Parameters
-    ----------
-    table
-        The store.
-    base
-        Vectors of the previous generation, if they are in a store.
-    restore
-        Whether all rows are written, under a new identity.
+    `base` are the vectors of the previous generation, if they are in a store. With `restore`, all rows are
+    written, under a new identity.
     """
 
-    def __init__(self, table: VectorTable, base: ExternalPool | None, *, restore: bool = False) -> None:
-        self._table = table
-        self._base = base
-        self._identity = new_identity() if base is None or restore else base.rows.identity
-        self._kept = None if restore else base
-        self._touched: dict[str, Keys] = {}
+    table: VectorTable
+    base: ExternalPool | None
+    restore: bool = False
 
-    @property
-    def description(self) -> dict[str, str]:
-        """The manifest's entry for the rows."""
-        return {"identity": self._identity, "store": self._table.name}
+    def write(
+        self, pool: PoolWriter, plan: Plan, fields: Fields, generation: int, journal: Journal
+    ) -> dict[str, str]:
+        """Add the new rows beside the existing ones, and return the manifest's entry for the rows.
 
-    def plan(self, pool: PoolWriter, plan: Plan, fields: Fields, generation: int) -> None:
-        """Find the rows to add and to remove."""
-        self._pool, self._fields = (pool, plan), fields
-        hashes = pool.hashes(plan)
-        self._keys = fields.keys(hashes)
-        old_keys = _NONE if self._kept is None else self._kept.keys
-        stored = hashes != hashes_of(np.zeros((1, pool.dimension), np.float16))[0]
-        self._new_slots = np.flatnonzero(stored & ~np.isin(self._keys, old_keys))
-        dropped = np.setdiff1d(old_keys, self._keys[stored])
-        marks = np.array([mark(generation)], np.uint64)
-        self._touched = {self._identity: np.concatenate([self._keys[self._new_slots], dropped, marks])}
-        if self._base is not None and not self._may_continue_elsewhere(generation):
-            earlier = range(max(generation - _AROUND, 1), generation)
-            outdated = np.array([mark(each) for each in earlier], np.uint64)
-            if self._kept is None:
-                outdated = np.concatenate([self._base.keys, outdated])
-            own = self._touched.get(self._base.rows.identity, _NONE)
-            self._touched[self._base.rows.identity] = np.concatenate([own, outdated])
-
-    def _may_continue_elsewhere(self, generation: int) -> bool:
-        """Whether another folder with the same rows may continue the previous generation."""
-        later = range(generation, generation + _AROUND)
-        return self._kept is None and self._base is not None and bool(self._base.rows.marks(later))
-
-    def write(self, journal: Journal) -> None:
-        """After `plan`: add the new rows beside the existing ones.
-
-        Raises
-        ------
-        VectorStoreError
-            If the store refuses, or does not return what was written.
+        The journal lists all rows first that this adds or that are to be removed after publishing.
+        `VectorStoreError` if the store refuses, or does not return what was written.
         """
-        journal.touch(self._touched)
-        pool, plan = self._pool
-        rows = TableRows(self._table, self._identity, pool.dimension)
-        for start in range(0, len(self._new_slots), BATCH):
-            slots = self._new_slots[start : start + BATCH]
+        kept = None if self.restore else self.base
+        identity = new_identity() if kept is None else kept.rows.identity
+        hashes = pool.hashes(plan)
+        keys, old_keys = fields.keys(hashes), _NONE if kept is None else kept.keys
+        stored = hashes != zero_hash(pool.dimension)
+        new_slots = np.flatnonzero(stored & ~np.isin(keys, old_keys))
+        touched = {identity: [keys[new_slots], np.setdiff1d(old_keys, keys[stored]), _marks([generation])]}
+        if self.base is not None:
+            # Another folder with the same rows may have continued the generation: then they stay.
+            later = range(generation, generation + _AROUND)
+            if kept is not None or not self.base.rows.marks(later):
+                earlier = _marks(range(max(generation - _AROUND, 1), generation))
+                outdated = [earlier] if kept is not None else [earlier, self.base.keys]
+                touched.setdefault(self.base.rows.identity, []).extend(outdated)
+        journal.touch({of: np.concatenate(listed) for of, listed in touched.items()})
+        rows = TableRows(self.table, identity, pool.dimension)
+        for start in range(0, len(new_slots), BATCH):
+            slots = new_slots[start : start + BATCH]
             halves = pool.halves(plan, slots)
-            rows.put(self._keys[slots], halves, [self._fields.text(slot) for slot in slots.tolist()])
+            rows.put(keys[slots], halves, [fields.text(slot) for slot in slots.tolist()])
             if not start:
-                _require_alike(rows, self._keys[slots], halves)
+                _require_alike(rows, keys[slots], halves)
+        return {"identity": identity, "store": self.table.name}
+
+
+def _marks(generations: Sequence[int]) -> Keys:
+    return np.array([mark(each) for each in generations], np.uint64)
 
 
 def _require_alike(rows: TableRows, keys: Keys, halves: Halves) -> None:
@@ -431,13 +359,19 @@ def remove_leftovers(
     journal: Journal, table: VectorTable | None, pool: ExternalPool | None, generation: int
 ) -> bool:
     """Remove rows in the journal that the generation does not need; False, and a warning, on failure."""
-    touched = journal.touched()
-    if not touched:
+    if not (touched := journal.touched()):
         return True
     try:
         if table is None:
             raise VectorStoreError("the vector store was not given")
-        _remove(touched, table, pool, generation)
+        for identity, keys in touched.items():
+            needed = _NONE
+            if pool is not None and identity == pool.rows.identity:
+                needed = np.append(pool.keys, np.uint64(mark(generation)))
+            rows = TableRows(table, identity, 0 if pool is None else pool.dimension)
+            rows.remove(np.setdiff1d(keys, needed).tolist())
+        if pool is not None:
+            pool.rows.set_mark(generation)
     except (OSError, StoreError) as error:
         warnings.warn(
             f"rows of an update are still to be removed from the vector store ({error}); the next operation "
@@ -449,24 +383,9 @@ def remove_leftovers(
     return True
 
 
-def _remove(
-    touched: Mapping[str, Keys], table: VectorTable, pool: ExternalPool | None, generation: int
-) -> None:
-    own = None if pool is None else pool.rows.identity
-    for identity, keys in touched.items():
-        needed = _NONE
-        if pool is not None and identity == own:
-            needed = np.append(pool.keys, np.uint64(mark(generation)))
-        dimension = 0 if pool is None else pool.dimension
-        TableRows(table, identity, dimension).remove(np.setdiff1d(keys, needed).tolist())
-    if pool is not None:
-        pool.rows.set_mark(generation)
-
-
 def require_current(manifest: Manifest, rows: TableRows) -> None:
     """Refuse a store without the rows of this generation; `VectorStoreStale` says which generation it has."""
-    generation = manifest.generation
-    if rows.marks([generation]):
+    if rows.marks([generation := manifest.generation]):
         return
     around = [each for each in range(generation - _AROUND, generation + _AROUND + 1) if each > 0]
     marks = rows.marks(around)

@@ -71,13 +71,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: Path) -> Directory:
-        """Open the directory at the user's path, which may be a link.
-
-        Raises
-        ------
-        FileNotFoundError, NotADirectoryError
-            If there is none.
-        """
+        """Open the directory at the user's path, which may be a link."""
         path = Path(os.path.abspath(path))
         if not _RELATIVE:
             if not path.is_dir():
@@ -146,15 +140,7 @@ class Directory:
     # Files
 
     def descriptor(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a plain file, and return its descriptor.
-
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
-        Damaged
-            If it is not a plain file.
-        """
+        """Open a plain file. `FileNotFoundError` if it is not there, `Damaged` if it is not a plain file."""
         self.plain_status(name)
         with naming(self.path, name):
             descriptor = os.open(**self._at(name), flags=flags | _SAFE, mode=0o666)
@@ -217,15 +203,7 @@ class Directory:
             raise
 
     def link(self, source: Directory, name: str) -> None:
-        """Hard-link a file of another directory here; copies it if the disk has no links.
-
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
-        Damaged
-            If it is not a plain file.
-        """
+        """Hard-link a plain file of another directory here; copies it if the disk has no links."""
         if source.plain_status(name) is None:
             raise FileNotFoundError(errno.ENOENT, "missing", str(source.path / name))
         with suppress(OSError):
@@ -268,12 +246,7 @@ class Directory:
     def directory(self, name: str) -> Directory:
         """Open a subdirectory.
 
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
-        Damaged
-            If it is not a real directory.
+        `FileNotFoundError` if it is not there, `Damaged` if it is not a real directory.
         """
         path = self.path / name
         status = self.status(name)

@@ -33,18 +33,8 @@ DEFAULT_CHECK: Check = "sampled"
 class IndexFolder:
     """A folder with one index, made by `create` or `open`.
 
-    Attributes
-    ----------
-    path
-        The folder, absolute.
-    calls
-        The folder's cache of model calls.
-    journal
-        The state of an unfinished operation.
-    table
-        The vector store that holds the vectors; None if the folder does.
-    closed
-        Whether `close` was called.
+    `path` is absolute, `calls` the cache of model calls, `journal` the state of an unfinished operation, and
+    `table` the vector store, if it holds the vectors.
     """
 
     def __init__(
@@ -80,16 +70,8 @@ class IndexFolder:
         """Create a folder for an index, or open one that is an index, finished or not.
 
         None creates a private temporary folder, removed when the object is closed or collected, or at exit.
-        `table` receives the vectors; the next generation moves those that the folder holds.
-
-        Raises
-        ------
-        VectorStoreError
-            If the vectors are in a store that is not given, or lacks the rows of this generation.
-        NotAnIndex
-            If the path is a file, or a folder with something else.
-        FormatMismatch, Damaged
-            If it holds an index that cannot be read.
+        `table` receives the vectors; the next generation moves those that the folder holds. `NotAnIndex` if
+        the path is a file, or a folder with something else; otherwise errors are as of `open`.
         """
         if path is None:
             temporary = TemporaryFolder(TEMPORARY)
@@ -110,22 +92,12 @@ class IndexFolder:
     ) -> IndexFolder:
         """Open the index in a folder, creating no file there.
 
-        If a killed writer left a purge, it is done now if that needs no waiting.
-
-        Parameters
-        ----------
-        check
-            How much of large files is compared with checksums, now and for later generations: `"sizes"`,
-            `"sampled"` or `"full"` (see `checksums.Check`).
-        table
-            The vector store, if the vectors are not in the folder.
-        stale_ok
-            Open also if the store lacks rows of the generation, to repair them.
+        If a killed writer left a purge, it is done now if that needs no waiting. `check` says how much of
+        large files is compared with checksums, now and for later generations (`checksums.Check`). With
+        `stale_ok`, the vector store (`table`) may lack rows of the generation, to repair them.
 
         Raises
         ------
-        ValueError
-            If `check` is unknown.
         NotAnIndex
             If there is no folder, no index in it, or only an unfinished first build.
         FormatMismatch, Damaged
@@ -178,14 +150,8 @@ class IndexFolder:
     def snapshot(self) -> Snapshot:
         """The current generation; the same object until it changes.
 
-        Raises
-        ------
-        ClosedIndex
-            After `close`.
-        NotAnIndex
-            Before the first generation is published.
-        Damaged, FormatMismatch
-            If it cannot be read.
+        `NotAnIndex` before the first generation is published, `Damaged` or `FormatMismatch` if it cannot be
+        read.
         """
         self._require_open()
         with self._opening:
@@ -217,21 +183,9 @@ class IndexFolder:
         what was staged. Leaving it by an error keeps the journal, so that the same operation finds its
         vectors again; a request rejected by validation does not count as an interrupted operation.
 
-        Parameters
-        ----------
-        compact
-            Write all files anew, instead of sharing some with the previous generation.
-        restore
-            Take no vectors from the previous generation, because the vector store lacks them.
-        anew
-            Take nothing from the previous generation.
-
-        Raises
-        ------
-        Locked
-            If someone else is writing.
-        ReadOnly
-            If the folder is a copy of an index behind a URL.
+        With `compact`, all files are written anew; with `restore`, no vectors are taken from the previous
+        generation, because the vector store lacks them; with `anew`, nothing is. `Locked` if someone else is
+        writing, `ReadOnly` if the folder is a copy of an index behind a URL.
         """
         self._require_open()
         self.require_writable()
@@ -362,14 +316,8 @@ class IndexFolder:
         """Copy the current generation and the cache of calls to another folder.
 
         An earlier copy is replaced at once, when the new one is complete; its readers keep what they opened.
-        Copying onto itself does nothing.
-
-        Raises
-        ------
-        NotAnIndex
-            If the path holds something else, or nothing is published here.
-        Locked
-            If someone is writing in the earlier copy.
+        Copying onto itself does nothing. `NotAnIndex` if the path holds something else, or nothing is
+        published here; `Locked` if someone is writing in the earlier copy.
         """
         self._require_open()
         self._require_own_vectors()

@@ -110,15 +110,7 @@ class Journal:
         return vectors
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
-        """Store one row of `vectors` per key, safe when it returns.
-
-        Raises
-        ------
-        ValueError
-            If there are not as many rows as keys.
-        OSError
-            On a full disk.
-        """
+        """Store one row of `vectors` per key, safe when it returns."""
         if len(keys) != len(vectors):
             raise ValueError(f"{len(keys)} keys, but {len(vectors)} vectors")
         rows = np.ascontiguousarray(vectors, dtype=np.dtype("<f4"))

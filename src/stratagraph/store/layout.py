@@ -86,12 +86,8 @@ class Layout:
     def read_current(self, read: Callable[[Directory, int], T]) -> T:
         """Call `read` with the current generation, again if a writer replaces it meanwhile.
 
-        Raises
-        ------
-        Damaged
-            If a file of the current generation is missing.
-        StoreError
-            If generations are replaced too fast.
+        `Damaged` if a file of the current generation is missing, `StoreError` if generations are replaced too
+        fast.
         """
         for _ in range(_RACES):
             number = self.current()
@@ -206,13 +202,7 @@ class Layout:
 
 
 def made_layout(path: Path) -> Layout:
-    """The layout of a folder, created and marked as an index if need be.
-
-    Raises
-    ------
-    NotAnIndex
-        If it is a file, or a folder with something else.
-    """
+    """The layout of a folder, created and marked as an index if need be; else `NotAnIndex`."""
     path = Path(os.path.abspath(path))
     if path.exists() and not path.is_dir():
         raise NotAnIndex(f"{path} is a file; give a folder for the index")

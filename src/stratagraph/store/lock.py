@@ -59,16 +59,8 @@ class WriterLock:
     """The right to write in an index folder, as a context manager. Without an operation, no note is written.
 
     It excludes other processes and other objects of this one. It may be acquired in one thread and released
-    in another, as happens under an event loop. `patience` is the time in seconds to wait for someone else.
-
-    Raises
-    ------
-    Locked
-        On entering, if someone else is writing; the message says who.
-    StoreError
-        If the file system has no locks.
-    OSError
-        If the folder cannot be written.
+    in another, as happens under an event loop. `patience` is the time in seconds to wait for someone else. On
+    entering, `Locked` says who else is writing, and `StoreError` that the file system has no locks.
     """
 
     def __init__(self, folder: Directory, operation: str | None, *, patience: float = PATIENCE) -> None:

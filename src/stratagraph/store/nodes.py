@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.store.records import NODES, Extra, NodeRecord, Records, encoded, to_json, write_records
+from stratagraph.store.records import NODES, NodeRecord, Records, encoded, to_json, write_records
 from stratagraph.store.segments import FileWriter, KeyIndex, Keys
 from stratagraph.system.locks import cached_property
-from stratagraph.types.built import Carried, Item, MadeLate
+from stratagraph.types.built import Carried, Item, MadeLate, NodeValues
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Node, content_key, content_keys
 
@@ -30,19 +31,10 @@ def label(part: str) -> str:
 
 
 class StoredPart:
-    """A part of a generation (the extraction, the graph, a method's index).
+    """A part of a generation (the extraction, the graph, a method's index). Unknown rows are `IndexError`s.
 
-    An unknown row is an `IndexError`.
-
-    Attributes
-    ----------
-    size
-        Number of nodes.
-    arrays
-        The part's arrays, memory-mapped, and the nodes' sources (`INDPTR`, `INDICES`). Vectors are read on
-        demand (`pool.PooledVectors`).
-    records
-        The nodes without their sources.
+    `arrays` are memory-mapped, with the nodes' sources (`INDPTR`, `INDICES`); vectors are read on demand
+    (`pool.PooledVectors`). `records` are the nodes without their sources, and `size` is their number.
     """
 
     def __init__(self, name: str, records: Records[NodeRecord], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -79,7 +71,7 @@ class StoredPart:
         read = self.records.read(wanted)
         borders = zip(indptr[wanted].tolist(), indptr[wanted + 1].tolist(), strict=True)
         return [
-            Item(identity, kind, level, text, indices[begin:end], Extra(self.name, identity, extra))
+            Item(identity, kind, level, text, indices[begin:end], NodeValues(self.name, identity, extra))
             for (identity, kind, level, text, extra), (begin, end) in zip(read, borders, strict=True)
         ]
 
@@ -118,23 +110,10 @@ def write_nodes(
 ) -> tuple[Records[NodeRecord], Keys, Keys]:
     """The nodes of a part in a new generation, with `KEYS` and `HASHES`. Writes those that `base` lacks.
 
-    Parameters
-    ----------
-    nodes
-        Those that may be new, in order.
-    order
-        Sort key of new records, so that records of one place lie together, shape (all nodes of the part,).
-    base
-        The part in the previous generation.
-    before
-        The row in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
-    more
-        `out_of_use`, `compact` and `held` of `records.write_records`.
-
-    Raises
-    ------
-    ValueError
-        If two nodes have the same id, or metadata have no JSON form.
+    `nodes` are those that may be new; `before` has the row in `base` of each node of the part, -1 for those
+    in `nodes`, or is None if all are given. `order` sorts new records, so that those of one place lie
+    together, shape (all nodes of the part,). `more` goes to `records.write_records`. `ValueError` if two
+    nodes have the same id, or values have no JSON form.
     """
     rows = np.full(len(order), -1, np.int64) if before is None else before.copy()
     given, keys, hashes = np.flatnonzero(rows < 0), *np.zeros((2, len(order)), np.uint64)
@@ -146,7 +125,11 @@ def write_nodes(
         known = rows >= 0
         keys[known], hashes[known] = base.keys[rows[known]], base.hashes[rows[known]]
         slots[known] = base.records.slots[rows[known]]
-    _require_distinct(name, nodes, keys)
+    ordered = np.sort(keys)
+    if (ordered[1:] == ordered[:-1]).any():
+        twice = next((each for each, count in Counter(_ids(nodes)).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"two nodes of {name!r} have the same id {twice!r}")
     fresh = np.flatnonzero(rows[given] < 0)
 
     def new(numbers: Rows) -> Iterable[tuple[bytes, tuple[()]]]:
@@ -166,29 +149,12 @@ def _record(node: Node) -> bytes:
     return encoded((node.id, node.kind, int(node.level), node.text), mapping)
 
 
-def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
-    ordered = np.sort(keys)
-    if not (ordered[1:] == ordered[:-1]).any():
-        return
-    ids: set[str] = set()
-    for identity in _ids(nodes):
-        if identity in ids:
-            raise ValueError(f"two nodes of {name!r} have the same id {identity!r}")
-        ids.add(identity)
-
-
 def _ids(nodes: Sequence[Node]) -> Iterable[str]:
     return nodes.ids() if isinstance(nodes, MadeLate) else (node.id for node in nodes)
 
 
 def compressed_sources(nodes: Sequence[Node] | Carried, size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The sources of all nodes as row pointers and chunk rows.
-
-    Raises
-    ------
-    ValueError
-        If a node's sources are not ascending rows below `size`.
-    """
+    """The sources of all nodes as row pointers and chunk rows; `ValueError` if not ascending below `size`."""
     if isinstance(nodes, Carried):
         indptr, indices = nodes.indptr, nodes.indices
     else:

@@ -125,13 +125,8 @@ def moved(numbers: NDArray[Any], moves: NDArray[np.signedinteger[Any]]) -> NDArr
 def patch(before: Arrays, now: Arrays, moving: Collection[str]) -> dict[str, NDArray[Any]] | None:
     """The arrays of the file that turns `before` into `now`; None if a patch does not pay.
 
-    Parameters
-    ----------
-    before, now
-        As `arrays.as_plain` makes them.
-    moving
-        Names of the arrays of row numbers, which may have moved: of `ROW_TYPES`. Items of others are compared
-        as they are.
+    Both are as `arrays.as_plain` makes them. `moving` are the names of the arrays of row numbers, which may
+    have moved: of `ROW_TYPES`. Items of others are compared as they are.
     """
     whole = sum(array.nbytes for array in now.values())
     if whole < LEAST:
@@ -229,10 +224,7 @@ def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, row: int = 
 class Patched(Mapping[str, NDArray[Any]]):
     """The arrays that a patch makes from earlier ones, each when it is first read.
 
-    Raises
-    ------
-    ValueError, TypeError, LookupError
-        If the patch does not fit the earlier arrays.
+    `ValueError`, `TypeError` or `LookupError` if the patch does not fit the earlier arrays.
     """
 
     def __init__(self, before: Arrays, patch: Arrays) -> None:

@@ -37,16 +37,8 @@ Halves = NDArray[np.float16]
 class Pool:
     """The vectors of a generation by slot.
 
-    Parameters
-    ----------
-    files
-        Names of the segments in order; none if the vectors are not all written.
-    segments, hashes
-        The vectors of each segment, and 64 bits that stand for each.
-    dimension
-        Of the vectors.
-    base
-        The pool whose slots begin this one; None if there is none.
+    `segments` and `hashes` have the vectors of each segment, and 64 bits that stand for each; `files` are
+    their names, or none if the vectors are not all written. The slots of `base` begin this pool.
     """
 
     def __init__(
@@ -275,6 +267,12 @@ def _places(plan: Plan) -> Rows:
 
 
 _NONE: Keys = np.zeros(0, np.uint64)
+
+
+def zero_hash(dimension: int) -> np.uint64:
+    """The hash of the zero vector."""
+    hashed: np.uint64 = hashes_of(np.zeros((1, dimension), np.float16))[0]
+    return hashed
 
 
 def hashes_of(halves: Halves) -> Keys:

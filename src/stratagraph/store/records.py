@@ -90,18 +90,9 @@ class NodeRecord(NamedTuple):
 class Kind(Generic[T]):
     """A kind of record.
 
-    Attributes
-    ----------
-    noun
-        What it is called in errors.
-    make, types
-        Makes a record of its fields; the types of the fields before the mapping.
-    columns
-        Types of the columns.
-    fewest
-        Records in a new segment, if there are enough.
-    block
-        Bytes after which a block is closed; small if few records are read at a time.
+    `noun` is what it is called in errors. `make` makes a record of its fields, whose types before the mapping
+    are `types`; `columns` are the types of the columns. A new segment has at least `fewest` records if there
+    are enough. A block is closed after `block` bytes: few if few records are read at a time.
     """
 
     noun: str
@@ -171,18 +162,9 @@ def encoded(fields: Sequence[Any], mapping: str) -> bytes:
 class Records(Generic[T]):
     """The records of a generation by row. Safe to use from several threads.
 
-    An unknown row is a `NoSuchRow`, a record that is not as it was written `Damaged`.
-
-    Parameters
-    ----------
-    kind, name
-        Of the records, and their name in errors.
-    segments
-        The arrays of the segments, by file name.
-    slots
-        The slot of each row, shape (rows,).
-    held
-        Bytes of decompressed blocks to keep.
+    `name` is used in errors, `segments` are the arrays of the segments by file name, `slots` the slot of each
+    row, shape (rows,), and `held` the bytes of decompressed blocks to keep. An unknown row is a `NoSuchRow`,
+    a record that is not as it was written `Damaged`.
     """
 
     def __init__(
@@ -318,20 +300,13 @@ def write_records(
     compact: bool = False,
     held: int = _HELD,
 ) -> Records[T]:
-    """The records of a new generation. Writes those that the previous one lacks, and shares its segments.
+    """The records of a new generation.
 
-    Parameters
-    ----------
-    folder, name, held
-        Of the segments in the generation; see `Records`.
-    base
-        The records of the previous generation.
-    slots
-        The slot in `base` of each row, shape (rows,). The rows with -1 are the new records, in order.
-    new, order
-        Reads new records; the order in which they are written, as numbers from 0, if it differs.
-    out_of_use, compact
-        See `segments.planned`.
+    Writes those that the previous one (`base`) lacks, and shares its segments.
+
+    `slots` has the slot in `base` of each row, shape (rows,). The rows with -1 are the new records, in order:
+    `new` reads them, and `order` has the numbers from 0 in which they are written, if that differs. `folder`,
+    `name` and `held` are as in `Records`, `out_of_use` and `compact` as in `segments.planned`.
     """
     sizes = [] if base is None else base.sizes
     before, count = sum(sizes), int(np.count_nonzero(slots < 0))
@@ -407,10 +382,7 @@ def packed(records: Iterable[bytes], size: int) -> dict[str, NDArray[Any]]:
 def to_json(metadata: Metadata, owner: str) -> str:
     """Metadata as stored; half of a surrogate pair becomes U+FFFD.
 
-    Raises
-    ------
-    ValueError
-        If a key is not a string or a value has no JSON form; names `owner` and the key.
+    `ValueError` names `owner` and the key if a key is not a string or a value has no JSON form.
     """
     members = []
     for key, value in metadata.items():
@@ -439,42 +411,3 @@ def _valid(value: Any) -> Any:
     if isinstance(value, dict):
         return {_valid(key): _valid(each) for key, each in value.items()}
     return value
-
-
-_TEXT = dict.fromkeys(("by", "description", "digest", "maker", "name", "reason", "title", "type"), str)
-_LISTS = dict.fromkeys(("members", "names", "opposite_types", "summaries", "types"), list)
-_TYPES: dict[str, Any] = {**_TEXT, **_LISTS, "notes": dict, "rating": (int, float), "weight": (int, float)}
-"""Types of those values of nodes that are read again, by name."""
-_ITEMS = {"members": str, "names": str, "types": str, "opposite_types": str, "summaries": dict}
-
-
-class Extra(dict[str, Any]):
-    """A node's own values. A missing value, or one of another type, raises `Damaged`."""
-
-    def __init__(self, part: str, identity: str, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._part = part
-        self._id = identity
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self:
-            raise self._damage(f"has no {key!r}")
-        value = super().__getitem__(key)
-        items = value if key in _ITEMS and isinstance(value, list) else ()
-        if not isinstance(value, _TYPES.get(key, object)) or not all(
-            isinstance(each, _ITEMS[key]) for each in items
-        ):
-            raise self._damage(f"has {str(value)[:40]!r} as its {key!r}")
-        return value
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default if there is none."""
-        if key not in self:
-            return default
-        return self[key]
-
-    def _damage(self, what: str) -> Damaged:
-        return Damaged(
-            f"part '{self._part}': node {self._id[:80]!r} {what}, with which no node of its kind is written. "
-            "Restore the folder from a copy, or build again"
-        )

@@ -63,12 +63,8 @@ class Remote:
     def at(cls, url: str) -> Remote:
         """The files behind a URL. The storage is not accessed yet.
 
-        Raises
-        ------
-        MissingExtra
-            If fsspec, or its package for this protocol, is not installed.
-        ValueError
-            If fsspec does not know the protocol.
+        `MissingExtra` if fsspec, or its package for this protocol, is not installed; `ValueError` for an
+        unknown protocol.
         """
         require("remote", "fsspec")
         import fsspec
@@ -234,16 +230,9 @@ class Remote:
 def publish(remote: Remote, manifest: Manifest, files: FilesInBlocks) -> None:
     """Publish files as the next generation behind a URL, and remove earlier ones.
 
-    A reader that is fetching an earlier one turns to the new one.
-
-    Raises
-    ------
-    NotAnIndex
-        If the URL leads to something else.
-    Damaged
-        If a file is not as it was written; nothing is published.
-    RemoteError
-        If the storage refuses; the previous generation stays.
+    A reader that is fetching an earlier one turns to the new one. `NotAnIndex` if the URL leads to something
+    else, `Damaged` if a file is not as it was written, `RemoteError` if the storage refuses. The previous
+    generation then stays.
     """
     remote.claim()
     number = max(manifest.generation, remote.next_number())

@@ -33,10 +33,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of a field's key over t
 
 
 def new_identity() -> str:
-    """A random name for the rows of an index: 16 hexadecimal digits.
-
-    It does not depend on the content: two folders with equal documents must not delete each other's rows.
-    """
+    """A random name for the rows of an index: two folders with equal documents must not share rows."""
     return uuid.uuid4().hex[:16]
 
 
@@ -44,14 +41,8 @@ def new_identity() -> str:
 class Fields:
     """Fields of the rows beside the vectors, by slot.
 
-    Attributes
-    ----------
-    kinds, kind
-        Distinct kinds of vectors as text, and the kind of each slot, shape (slots,).
-    members
-        For each array of vectors, the kinds that its vectors have.
-    documents, document
-        Distinct keys of documents as text, and the key of each slot, shape (slots,).
+    `kind` and `document` number, for each slot, the entries of `kinds` and `documents`, shape (slots,).
+    `members` has the kinds of the vectors of each array.
     """
 
     kinds: Sequence[str]
@@ -62,13 +53,7 @@ class Fields:
 
     @classmethod
     def of(cls, count: int, arrays: Mapping[str, NDArray[np.integer]], corpus: RecordedCorpus) -> Fields:
-        """The fields of `count` slots.
-
-        Parameters
-        ----------
-        arrays
-            Slots of each array of vectors, by name; those of the chunks under `PASSAGES`.
-        """
+        """The fields of `count` slots, from the slots of each array (`PASSAGES`: those of the chunks)."""
         ids, chunk_documents = corpus.document_ids(range(corpus.document_count)), corpus.chunk_documents()
         bits = np.zeros(count, np.uint64)
         names = sorted(arrays)
@@ -77,8 +62,7 @@ class Fields:
         distinct, kind = np.unique(bits, return_inverse=True)
         kinds = ["+".join(name for at, name in enumerate(names) if int(each) >> at & 1) for each in distinct]
         members = {
-            name: np.flatnonzero((distinct >> np.uint64(number)) & np.uint64(1))
-            for number, name in enumerate(names)
+            name: np.flatnonzero(distinct >> np.uint64(at) & np.uint64(1)) for at, name in enumerate(names)
         }
         lowest, highest = np.full(count, len(ids) + 1, np.int64), np.full(count, -1, np.int64)
         slots = np.asarray(arrays[PASSAGES], np.int64)
@@ -92,11 +76,8 @@ class Fields:
         """64-bit key of each row, from its vector, kind and document, shape (slots,)."""
         both = self.kind * len(self.documents) + self.document
         distinct, places = np.unique(both, return_inverse=True)
-        texts = [
-            f"{self.kinds[each // len(self.documents)]} {self.documents[each % len(self.documents)]}"
-            for each in distinct.tolist()
-        ]
-        mixed = content_keys(texts)
+        pairs = [divmod(each, len(self.documents)) for each in distinct.tolist()]
+        mixed = content_keys(f"{self.kinds[kind]} {self.documents[document]}" for kind, document in pairs)
         return hashes ^ (mixed[places] * _MIX)
 
     def text(self, slot: int) -> dict[str, str]:
@@ -122,29 +103,13 @@ class TableRows:
         self._first = int(identity, 16) << 64
 
     def put(self, keys: Keys, halves: Halves, fields: Sequence[Mapping[str, str]]) -> None:
-        """Add rows."""
-        for start in range(0, len(keys), BATCH):
-            some = slice(start, start + BATCH)
-            self.table.put(
-                [
-                    VectorRow(
-                        self._id(key),
-                        vector,
-                        {
-                            INDEX_FIELD: self.identity,
-                            **of,
-                            VECTOR_FIELD: base64.b64encode(half.astype("<f2").tobytes()).decode("ascii"),
-                        },
-                    )
-                    for key, half, vector, of in zip(
-                        keys[some].tolist(),
-                        halves[some],
-                        halves[some].astype(np.float32).tolist(),
-                        fields[some],
-                        strict=True,
-                    )
-                ]
-            )
+        """Add at most `BATCH` rows."""
+        rows = []
+        for key, half, own in zip(keys.tolist(), halves, fields, strict=True):
+            written = base64.b64encode(half.astype("<f2").tobytes()).decode("ascii")
+            own = {INDEX_FIELD: self.identity, **own, VECTOR_FIELD: written}
+            rows.append(VectorRow(self._id(key), half.astype(np.float32).tolist(), own))
+        self.table.put(rows)
 
     def get(self, keys: Sequence[int]) -> dict[int, Halves]:
         """The vectors of rows that are there, by key."""
@@ -190,16 +155,13 @@ class TableRows:
                 number = uuid.UUID(str(identity)).int
             except ValueError:
                 continue  # somebody else's row
-            if number >> 64 << 64 == self._first:
-                vector = _unpacked(given)
-                fits = vector is not None and vector.shape == (self.dimension,)
-                yield number & (1 << 64) - 1, vector if fits else np.zeros(0, np.float16)  # type: ignore[misc]
-
-
-def _unpacked(given: Any) -> Halves | None:
-    try:
-        if isinstance(given, str):
-            return np.frombuffer(base64.b64decode(given, validate=True), "<f2").astype(np.float16)
-        return np.asarray(given, np.float32).astype(np.float16)
-    except (ValueError, TypeError):
-        return None
+            if number >> 64 << 64 != self._first:
+                continue
+            try:
+                if isinstance(given, str):
+                    given = np.frombuffer(base64.b64decode(given, validate=True), "<f2")
+                vector = np.asarray(given, np.float32).astype(np.float16)
+            except (ValueError, TypeError):
+                vector = np.zeros(0, np.float16)
+            fits = vector.shape == (self.dimension,)
+            yield number & (1 << 64) - 1, vector if fits else np.zeros(0, np.float16)

@@ -50,16 +50,9 @@ def segment_order(file: str) -> tuple[int, int]:
 class FileWriter:
     """Fills the directory of a new generation.
 
-    It shares files with the generation of the manifest `before`, whose open files are in `opened`.
-
-    Attributes
-    ----------
-    number
-        Number of the new generation.
-    directory
-        Its directory, which `Layout.remove_partial` removes if the generation is not published.
-    entries
-        Size and checksums of each file, by its path in the generation.
+    It shares files with the generation of the manifest `before`, whose open files are in `opened`. `entries`
+    has size and checksums of each file, by its path in the generation. `Layout.remove_partial` removes the
+    directory if the generation is not published.
     """
 
     def __init__(
@@ -126,15 +119,10 @@ class KeyIndex:
 class Plan:
     """The plan of a new generation: which segments are kept and which are written.
 
-    Attributes
-    ----------
-    kept
-        Numbers of the segments that stay as they are, ascending.
-    moved
-        For each new segment, the slots of what is written in it, in order. New items have the slots that
-        follow the last one of the previous generation.
-    slots
-        The slot of each item in the new generation, -1 if it is dropped, shape (before + coming,).
+    `kept` are the numbers of the segments that stay as they are, ascending. `moved` has, for each new
+    segment, the slots of what is written in it, in order; new items have the slots that follow the last one
+    of the previous generation. `slots` has the slot of each item in the new generation, -1 if it is dropped,
+    shape (before + coming,).
     """
 
     kept: tuple[int, ...]
@@ -162,10 +150,9 @@ def planned(
         Whether each item is needed: those in the segments, then new ones, shape (before + coming,).
     order
         The order in which new items are written: their numbers, from 0, shape (coming,).
-    fewest
-        Items in a new segment, if there are enough. A segment with less than half as many is rewritten.
-    most
-        Segments of a whole index, if each then has enough items.
+    fewest, most
+        Items in a new segment, and segments of a whole index, if there are enough items. A segment with less
+        than half of `fewest` is rewritten.
     out_of_use
         Share of a segment that may be unneeded if it is kept; 0 after a deletion.
     compact

@@ -42,14 +42,7 @@ def is_sharded(path: Path) -> bool:
 class ShardedFolder:
     """A folder of shards, made by `create` or `open`.
 
-    Attributes
-    ----------
-    path
-        The folder, absolute.
-    calls
-        The cache of answers to questions over all shards.
-    closed
-        Whether `close` was called.
+    `path` is absolute, and `calls` the cache of answers to questions over all shards.
     """
 
     def __init__(self, root: Directory, spread: Spread, check: Check, *, partial: bool = False) -> None:
@@ -67,13 +60,7 @@ class ShardedFolder:
 
     @classmethod
     def create(cls, path: Path, spread: Spread) -> ShardedFolder:
-        """Create a folder of shards, or open one that is spread alike.
-
-        Raises
-        ------
-        NotAnIndex
-            If the path holds something else, or shards that are spread otherwise.
-        """
+        """Create a folder of shards, or open one that is spread alike; else `NotAnIndex`."""
         path = Path(os.path.abspath(path))
         if path.exists() and not path.is_dir():
             raise NotAnIndex(f"{path} is a file; give a folder for the shards")
@@ -115,15 +102,9 @@ class ShardedFolder:
     def open(cls, path: Path, check: str = DEFAULT_CHECK, *, partial: bool = False) -> ShardedFolder:
         """Open a folder of shards.
 
-        Raises
-        ------
-        ShardMissing
-            If a built shard is missing; with `partial`, the others are opened.
-        ShardMismatch
-            If shards have other settings than the first.
-        NotAnIndex, Damaged, FormatMismatch
-            If there is no shard, one cannot be read, or (unless `partial`) the first build or a copy is
-            unfinished.
+        `ShardMissing` if a built shard is missing (with `partial`, the others are opened), `ShardMismatch` if
+        shards have other settings than the first. `NotAnIndex`, `Damaged` or `FormatMismatch` if there is no
+        shard, one cannot be read, or (unless `partial`) the first build or a copy is unfinished.
         """
         root = Directory.open(Path(os.path.abspath(path)))
         folder = cls(root, _read(root), as_check(check), partial=partial)
@@ -191,13 +172,7 @@ class ShardedFolder:
         return [folder for _, folder in self._present()]
 
     def snapshot(self) -> JoinedSnapshot:
-        """The current generations; the same object until one of them changes.
-
-        Raises
-        ------
-        ShardMissing, ShardMismatch, NotAnIndex, Damaged, FormatMismatch
-            As for `open`.
-        """
+        """The current generations; the same object until one of them changes. Errors are those of `open`."""
         self._require_open()
         self._spread = _read(self._root)  # others may have added a shard
         if self._spread.unfinished in (BUILD, COPY) and not (self._partial or self._writes):
@@ -252,15 +227,7 @@ class ShardedFolder:
                 self._root.sync()
 
     def require_whole(self, operation: str | None = None) -> None:
-        """Refuse to change shards if one is missing, or another operation is unfinished.
-
-        Raises
-        ------
-        ShardMissing
-            Naming the missing shard.
-        NotAnIndex
-            If another build or copy is unfinished.
-        """
+        """Refuse to change shards if one is missing, or another build or copy is unfinished."""
         if self._spread.unfinished in (BUILD, COPY) and operation != self._spread.unfinished:
             raise NotAnIndex(f"{self.path}: {unfinished_notice(self._spread)}")
         for shard in self._spread.shards:
@@ -286,15 +253,7 @@ class ShardedFolder:
         return list(_problems(self.path, self._spread, inspect))
 
     def copy_to(self, path: Path) -> None:
-        """Copy the current generations to another folder of shards.
-
-        Raises
-        ------
-        NotAnIndex
-            If the folder holds something else.
-        ShardMissing
-            If a shard is missing.
-        """
+        """Copy the current generations to another folder of shards; `NotAnIndex` if it holds other things."""
         self.require_whole()
         target = ShardedFolder.create(
             Path(path),

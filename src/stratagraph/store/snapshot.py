@@ -32,12 +32,8 @@ def rows_of(
 ) -> TableRows | None:
     """The rows of a generation in a vector store; None if the folder holds its vectors.
 
-    While vectors are `moving` to the store, the previous generation may still hold them.
-
-    Raises
-    ------
-    VectorStoreError
-        If the vectors are in a store and none is given, or the other way round.
+    `VectorStoreError` if the vectors are in a store and none is given, or the other way round, unless they
+    are `moving` there.
     """
     if not manifest.vectors:
         if table is not None and not moving:
@@ -57,29 +53,13 @@ def rows_of(
 class Snapshot(RecordedCorpus):
     """One published generation. It never changes, and stays readable after later ones replace it.
 
-    All files are checked and mapped at once, so that they may be removed later. No text is read.
+    All files are checked and mapped at once, so that they may be removed later. No text is read. `vectors`
+    are the unit vectors of the chunks, shape (size, dimension), zero where there is none; `pool` has all
+    vectors. `groups` are the arrays of parts before patches, by part and folder. `opened` are the open files
+    by path; a later snapshot reuses those that it shares.
 
-    Attributes
-    ----------
-    manifest
-        The description of the generation.
-    path
-        The index folder.
-    vectors
-        Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none.
-    groups
-        Arrays of parts before patches, by part and folder.
-    pool
-        All vectors.
-    opened
-        Open files by path; a later snapshot reuses those that it shares.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing; `IndexFolder.snapshot` tells damage from a race with a writer.
-    Damaged, FormatMismatch
-        If a file is not as it was written.
+    `FileNotFoundError` if a file is missing (`IndexFolder.snapshot` tells damage from a race with a writer),
+    `Damaged` or `FormatMismatch` if one is not as it was written.
     """
 
     def __init__(
@@ -121,13 +101,7 @@ class Snapshot(RecordedCorpus):
         return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
 
     def part(self, name: str) -> StoredPart:
-        """A part by name: the extraction, the graph, or a method's index.
-
-        Raises
-        ------
-        MethodMissing
-            If there is none; the message names the parts that exist.
-        """
+        """A part by name: the extraction, the graph, or a method's index; else `MethodMissing`."""
         try:
             return self._parts[name]
         except KeyError:
@@ -168,20 +142,10 @@ class JoinedVectors:
 
 
 class JoinedSnapshot:
-    """Generations of several folders, read as one.
+    """Generations of several folders (`parts`), read as one.
 
-    Attributes
-    ----------
-    path
-        The folder that holds the others.
-    parts
-        The generations.
-    numbers, names
-        Place of each among the shards, and its name in messages.
-    missing
-        Names of the missing shards.
-    rows_of
-        First chunk row of each.
+    `numbers` and `names` are the place of each among the shards, and its name in messages; `missing` are the
+    names of missing shards; `rows_of` has the first chunk row of each.
     """
 
     def __init__(

@@ -46,13 +46,12 @@ from stratagraph.store.records import (
     DOCUMENTS,
     Kind,
     NewRecords,
-    NodeRecord,
     Records,
     T,
     write_records,
 )
 from stratagraph.store.rows import PASSAGES, Fields
-from stratagraph.store.segments import OUT_OF_USE, FileWriter, Keys
+from stratagraph.store.segments import OUT_OF_USE, FileWriter
 from stratagraph.types.built import Carried, CarriedVectors, Declared, Holds
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
 from stratagraph.types.records import Chunk, DocumentState, Metadata, Node
@@ -68,18 +67,8 @@ class Staging(RecordedCorpus):
     """What `IndexFolder.writer` returns: `add` documents, `assemble`, put vectors and parts, `publish`.
 
     These are called in this order. After `assemble` it reads like a snapshot, with the new row numbers.
-    Readers see nothing of it before `publish`, and without `publish` all of it is removed.
-
-    Attributes
-    ----------
-    base
-        The previous generation, which this one continues; None for the first, and for one made anew.
-    replaced
-        The previous generation of one that is made anew.
-    vectors
-        The vectors of the chunks, after `create_vectors`.
-    published
-        Whether `publish` was called.
+    Readers see nothing of it before `publish`, and without `publish` all of it is removed. `base` is the
+    previous generation, which this one continues, and `replaced` that of one which is made anew.
     """
 
     vectors: Vectors
@@ -111,11 +100,8 @@ class Staging(RecordedCorpus):
         before = base or replaced
         external = before.pool if before is not None and isinstance(before.pool, ExternalPool) else None
         self._compact = compact or (base is not None and (external is None) != (table is None))
-        self._external = (
-            None
-            if table is None
-            else ExternalWriter(table, external, restore=restore or replaced is not None)
-        )
+        restores = restore or replaced is not None
+        self._external = None if table is None else ExternalWriter(table, external, restores)
         self._restore = restore
         self._pool: PoolWriter | None = None
         self._parts: dict[str, StoredPart] = {}
@@ -128,22 +114,15 @@ class Staging(RecordedCorpus):
         """Add a document, replacing one of the same id.
 
         Chunks are streamed to the disk, and get their ids here. A chunk's metadata may repeat its document's.
-
-        Raises
-        ------
-        ValueError
-            If the document was already added, a chunk is of another document, or metadata has no JSON form.
-            Nothing of the document is kept then.
+        `ValueError` if the document was already added, a chunk is of another document, or metadata has no
+        JSON form; nothing of the document is kept then.
         """
         self._scratch.add(document_id, state, metadata, chunks)
 
     def assemble(self, *, removed: Collection[str]) -> None:
         """Make the corpus: the previous documents without `removed`, and the added ones.
 
-        Raises
-        ------
-        KeyError
-            If a document to remove does not exist.
+        `KeyError` if a document to remove does not exist.
         """
         if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
             self.base.pool.download(self._directory.path)
@@ -191,12 +170,8 @@ class Staging(RecordedCorpus):
 
         Rows of `known_rows` are the previous vectors and read-only, unless `copy_known` is off (after a
         change of the embedder). All others are zero, in a memory-mapped file whose space is reserved: a full
-        disk fails here, not at a later assignment.
-
-        Raises
-        ------
-        ValueError
-            If the previous vectors have another dimension.
+        disk fails here, not at a later assignment. `ValueError` if the previous vectors have another
+        dimension.
         """
         copied = self.base.vectors if self.base is not None and copy_known else None
         now, before = self.known_rows()
@@ -224,14 +199,9 @@ class Staging(RecordedCorpus):
     ) -> None:
         """Store a part: the extraction, the graph, or a method's index.
 
-        Parameters
-        ----------
-        nodes
-            Their `sources` are rows of this generation.
-        arrays
-            Vectors are stored as float16, each once in a generation.
-        read_once
-            Keep few texts in memory, since the part is read only once, from end to end.
+        The `sources` of `nodes` are rows of this generation. Vectors are stored as float16, each once in a
+        generation. With `read_once`, few texts are kept in memory, since the part is read only once, from end
+        to end.
 
         Raises
         ------
@@ -251,13 +221,21 @@ class Staging(RecordedCorpus):
             if not isinstance(each, Declared):
                 raise TypeError(f"what array {array!r} holds is not declared (types.built.Holds)")
         first = first_sources(indptr, indices)
-        records, keys, hashes = self._put_nodes(name, nodes, first, read_once)
+        base = before = None
+        if self.base is not None and name in self.base.manifest.parts:
+            base = self.base.part(name)
+        if isinstance(nodes, Carried):
+            before, nodes = nodes.before, nodes.fresh
+        options = self._sharing if read_once else {**self._sharing, "held": _HELD}
+        records, keys, hashes = write_nodes(self._writer, name, nodes, first, base, before=before, **options)
         own = Holds.ROWS.of({INDPTR: indptr, INDICES: indices, node_files.SLOTS: records.slots})
         own |= Holds.CONTENT.of({node_files.KEYS: keys, node_files.HASHES: hashes})
         stored = self._put_arrays(name, {**arrays, **own})
         for key, (vectors, holds, chunks) in arrays.items():
             if holds is Holds.VECTORS:
-                order = _order(len(vectors), first if chunks is None else chunks)
+                chunks = first if chunks is None else chunks
+                order = np.full(len(vectors), np.iinfo(np.int64).max, np.int64)  # beyond the nodes: the last
+                order[: len(chunks)] = chunks[: len(vectors)]
                 stored[key] = self._vectors_of(vectors.shape[1]).put(name, key, vectors, order)
         self._parts[name] = StoredPart(name, records, stored)
 
@@ -289,17 +267,6 @@ class Staging(RecordedCorpus):
                 stored |= group
         return stored
 
-    def _put_nodes(
-        self, name: str, nodes: Sequence[Node] | Carried, order: Rows, read_once: bool
-    ) -> tuple[Records[NodeRecord], Keys, Keys]:
-        base = before = None
-        if self.base is not None and name in self.base.manifest.parts:
-            base = self.base.part(name)
-        if isinstance(nodes, Carried):
-            before, nodes = nodes.before, nodes.fresh
-        options = self._sharing if read_once else {**self._sharing, "held": _HELD}
-        return write_nodes(self._writer, name, nodes, order, base, before=before, **options)
-
     def _vectors_of(self, dimension: int) -> PoolWriter:
         if self._pool is None:
             base = None if self.base is None or self._restore else self.base.pool
@@ -316,30 +283,21 @@ class Staging(RecordedCorpus):
         """Make this the current generation, and return its number.
 
         Counts, number and checksums of the manifest are filled in. Readers see the new generation at once, or
-        the previous one if the process dies before. Then calls of deleted chunks are purged, and older
-        generations removed; if the process dies first, the next writer does that.
-
-        Raises
-        ------
-        OSError
-            On a full disk; the previous generation stays.
+        the previous one if the process dies before or the disk is full. Then calls of deleted chunks are
+        purged, and older generations removed; if the process dies first, the next writer does that.
         """
-        self._write_vectors()
+        rows = self._write_vectors()
         sealed = replace(
             manifest,
             generation=self._number,
             documents=self.document_count,
             chunks=self.size,
             nodes={name: self._parts[name].size for name in manifest.parts},
-            vectors={} if self._external is None else self._external.description,
+            vectors=rows,
             files=dict(sorted(self._writer.entries.items())),
         )
-        if (
-            deleted := self._deleted_chunks()
-        ):  # even without a cache: a running call may create it before the purge
+        if deleted := self._deleted_chunks():  # without a cache too: a running call may create it meanwhile
             self._journal.plan_purge(self._number, deleted)
-        if self._external is not None:
-            self._external.write(self._journal)
         self._directory.write(MANIFEST, sealed.to_json().encode("utf-8"))
         self._directory.sync_all()
         self._layout.adopt(self._number)
@@ -347,18 +305,19 @@ class Staging(RecordedCorpus):
         self._finish()
         return self._number
 
-    def _write_vectors(self) -> None:
+    def _write_vectors(self) -> dict[str, str]:
+        """Write all vectors; returns the manifest's entry for the rows of a vector store."""
         pool = self._vectors_of(self.vectors.shape[1])
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
         plan = pool.plan(**self._sharing)
         pool.write(self._writer, plan, hashes_alone=self._external is not None)
-        slots = pool.slots(plan)
+        slots, rows = pool.slots(plan), {}
         if self._external is not None:
             arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
             for part in self._parts:
                 arrays |= {f"{part}.{name}": each for name, each in slots.get(part, {}).items()}
             fields = Fields.of(len(pool.hashes(plan)), arrays, self)
-            self._external.plan(pool, plan, fields, self._number)
+            rows = self._external.write(pool, plan, fields, self._number, self._journal)
         corpus = {
             CHUNK_DOCUMENTS: self.chunk_documents(),
             CHUNK_SLOTS: self.chunk_records.slots,
@@ -368,6 +327,7 @@ class Staging(RecordedCorpus):
         self._writer.entries[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)
         self._writer.write(SLOTS, ((f"{part}{SUFFIX}", arrays) for part, arrays in slots.items()))
         self._directory.unlink(SCRATCH_VECTORS)
+        return rows
 
     def _deleted_chunks(self) -> list[str]:
         """Ids of the chunks of the previous generation that this one lacks."""
@@ -390,10 +350,3 @@ class Staging(RecordedCorpus):
         self._directory.close()
         if not self.published:
             self._layout.remove_partial(self._number)
-
-
-def _order(count: int, first: Rows) -> Rows:
-    """Sort keys of new vectors: the first chunk of their nodes; vectors beyond the nodes sort last."""
-    places = np.full(count, np.iinfo(np.int64).max, np.int64)
-    places[: len(first)] = first[:count]
-    return places

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.errors import Damaged
 from stratagraph.types.records import Metadata, Node
 
 
@@ -34,20 +35,53 @@ class MadeLate(Sequence[Node]):
         return self.made(places) if isinstance(places, int) else [self.made(place) for place in places]
 
 
+VALUES: Mapping[str, tuple[Any, Any]] = {
+    **dict.fromkeys(
+        ("by", "description", "digest", "maker", "name", "reason", "title", "type"), (str, object)
+    ),
+    **dict.fromkeys(("members", "names", "opposite_types", "types"), (list, str)),
+    "summaries": (list, dict),
+    "notes": (dict, object),
+    **dict.fromkeys(("rating", "weight"), ((int, float), object)),
+}
+"""Types of those values of nodes (`Node.extra`) that stages and methods read again, and of their items."""
+
+
+class NodeValues(dict[str, Any]):
+    """The values of a stored node. A missing one, or one of another type than in `VALUES`, is `Damaged`."""
+
+    def __init__(self, part: str, identity: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._node = f"part '{part}': node {identity[:80]!r}"
+
+    def __getitem__(self, key: str) -> Any:
+        wrong = f"no {key!r}"
+        if key in self:
+            value = super().__getitem__(key)
+            kind, of = VALUES.get(key, (object, object))
+            items = value if isinstance(value, list) else ()
+            if isinstance(value, kind) and all(isinstance(each, of) for each in items):
+                return value
+            wrong = f"{str(value)[:40]!r} as its {key!r}"
+        raise Damaged(
+            f"{self._node} has {wrong}, with which no node of its kind is written. Restore the folder from a "
+            "copy, or build again"
+        )
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default if there is none."""
+        if key not in self:
+            return default
+        return self[key]
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A node or chunk as a search reads it.
 
-    Parameters
-    ----------
-    id, kind, level, text
-        As for `Node`; the kind of a chunk is `chunk`.
-    sources
-        Rows of the contributing chunks, ascending, shape (n,).
-    extra
-        Values of the node, or metadata of the chunk.
-    document, ref
-        For a chunk: id of the document, and the caller's id.
+    `id`, `kind`, `level` and `text` are as for `Node`; the kind of a chunk is `chunk`. `sources` are the rows
+    of the contributing chunks, ascending, shape (n,). `extra` has the values of the node, or the metadata of
+    the chunk. A chunk has a `document`, and the caller's id, `ref`.
     """
 
     id: str
@@ -64,14 +98,8 @@ class Item:
 class Carried:
     """Nodes of a part, most of them copied from the previous generation with new sources.
 
-    Attributes
-    ----------
-    before
-        Previous row of each node, or -1 for a new one, shape (nodes,).
-    fresh
-        The new nodes, in order.
-    indptr, indices
-        The sources of node i are `indices[indptr[i]:indptr[i + 1]]`.
+    `before` is the previous row of each node, or -1 for a new one, shape (nodes,), and `fresh` the new nodes,
+    in order. The sources of node i are `indices[indptr[i]:indptr[i + 1]]`.
     """
 
     before: NDArray[np.int64]
@@ -85,16 +113,10 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class CarriedVectors:
-    """Vectors, most of them copied from an array of the previous generation.
+    """Vectors, most of them copied from an array of the previous generation (`before`).
 
-    Attributes
-    ----------
-    before
-        That array.
-    rows_before
-        Row of each vector in it, or -1, shape (rows,).
-    fresh
-        The other vectors, in order. Their rows can be assigned to.
+    `rows_before` is the row of each vector in it, or -1, shape (rows,). `fresh` are the other vectors, in order.
+    Their rows can be assigned to.
     """
 
     before: Any
@@ -150,14 +172,8 @@ comes from, and the vector itself as it was written (float16, base64), since sto
 class VectorRow:
     """A vector of an index as a row of a vector store.
 
-    Attributes
-    ----------
-    id
-        A UUID derived from the index's identity and the row's content.
-    vector
-        Of unit length.
-    fields
-        Short texts; none comes from a document.
+    `id` is a UUID derived from the index's identity and the row's content, `vector` is of unit length, and
+    `fields` are short texts, none of which comes from a document.
     """
 
     id: str
@@ -199,10 +215,7 @@ Arrays = dict[str, Declared]
 def declared(arrays: Mapping[str, Any], holds: Mapping[Holds, Sequence[str]], prefix: str = "") -> Arrays:
     """Declare arrays by their names without `prefix`, which the result has.
 
-    Raises
-    ------
-    TypeError
-        If an array is not in `holds`.
+    `TypeError` if an array is not in `holds`.
     """
     kinds = {name: kind for kind, names in holds.items() for name in names}
     if unknown := sorted(arrays.keys() - kinds.keys()):
@@ -214,12 +227,8 @@ def declared(arrays: Mapping[str, Any], holds: Mapping[Holds, Sequence[str]], pr
 class Built:
     """The result of a stage or method. Row i of an array of nodes belongs to `nodes[i]`.
 
-    Parameters
-    ----------
-    notes
-        Counts of repaired or dropped input, by a phrase for people.
-    complete
-        Whether a model made all that it can; if not, a later update tries again.
+    `notes` counts repaired or dropped input, by a phrase for people. `complete` says whether a model made all
+    that it can; if not, a later update tries again.
     """
 
     nodes: Sequence[Node] | Carried

@@ -177,14 +177,9 @@ class VectorTable(Protocol):
     """Holds an index's embeddings outside its folder: rows of an id, a vector and a few texts.
 
     Vector stores of LangChain and LlamaIndex are adapted to this. The table may hold rows of others; an index
-    names the rows it reads and ignores those it did not ask for. Must be thread-safe.
-
-    Attributes
-    ----------
-    name
-        Name for messages.
-    filters
-        Whether `search` obeys `where`. If not, more rows are requested and filtered afterwards.
+    names the rows it reads and ignores those it did not ask for. Must be thread-safe. `name` is used in
+    messages; `filters` says whether `search` obeys `where`. If not, more rows are requested and filtered
+    afterwards.
     """
 
     name: str

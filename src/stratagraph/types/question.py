@@ -63,12 +63,8 @@ def narrowed(where: Where | None, further: Where | None) -> Where | None:
 class Allowed:
     """What a metadata filter admits. A node passes only if *every* chunk it came from does.
 
-    Parameters
-    ----------
-    chunks
-        Admitted chunks, shape (chunks,).
-    graph_sources, node_sources
-        Sources of the graph's nodes, and of the method's.
+    `chunks` are the admitted chunks, shape (chunks,); the others are the sources of the graph's nodes, and of
+    the method's.
     """
 
     def __init__(self, chunks: Mask, graph_sources: Sources, node_sources: Sources) -> None:
@@ -93,16 +89,10 @@ class Allowed:
 
 
 def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: Mask) -> Mask:
-    """Rows whose source chunks are all admitted, shape (rows,).
+    """Rows whose source chunks are all admitted (`chunks`, shape (chunks,)); shape (rows,).
 
-    One forbidden chunk forbids a summary, whose text may repeat it. A row without sources is never admitted.
-
-    Parameters
-    ----------
-    indptr, indices
-        The sources of row i are `indices[indptr[i]:indptr[i + 1]]`.
-    chunks
-        Admitted chunks, shape (chunks,).
+    The sources of row i are `indices[indptr[i]:indptr[i + 1]]`. One forbidden chunk forbids a summary, whose
+    text may repeat it. A row without sources is never admitted.
     """
     forbidden = np.concatenate(([0], np.cumsum(~chunks[indices], dtype=np.int64)))
     return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))

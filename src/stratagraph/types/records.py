@@ -63,12 +63,8 @@ def json_native(value: Any, missing: list[str] | None = None, key: str = "") -> 
 
     Dates and times become text in ISO 8601. UUIDs, enums, decimals, paths and time spans become their `str`,
     bytes the text that they encode in UTF-8. Arrays and sets become lists. NaN, and what pandas has in its
-    place, becomes None, and its key is added to `missing`.
-
-    Raises
-    ------
-    TypeError
-        If a value is any other object, or the key of a mapping is no string; the key and the type are named.
+    place, becomes None, and its key is added to `missing`. Any other object, or a key that is no string, is a
+    `TypeError` that names key and type.
     """
     if type(value) in _EXACT:
         return value
