@@ -115,8 +115,8 @@ class Carried:
 class CarriedVectors:
     """Vectors, most of them copied from an array of the previous generation (`before`).
 
-    `rows_before` is the row of each vector in it, or -1, shape (rows,). `fresh` are the other vectors, in order.
-    Their rows can be assigned to.
+    `rows_before` is the row of each vector in it, or -1, shape (rows,). `fresh` are the other vectors, in
+    order. Their rows can be assigned to.
     """
 
     before: Any
