@@ -11,29 +11,30 @@ level, and so on. Texts are embedded at once, by the embedder of the index.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stratagraph._sync import blocking
-from stratagraph.config import Config, as_config
-from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
+from stratagraph.config import as_config
+from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
 from stratagraph.ingest.extraction.stage import Given
+from stratagraph.ingest.extraction.stored import from_json, to_json
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.models.batching import CallsPending, Results, read_results, write_requests
 from stratagraph.models.identity import embedder_name
-from stratagraph.operations.changes import BUILD, ESTIMATE, INSERT, Change
+from stratagraph.operations.changes import BUILD, ESTIMATE, INSERT, Change, settings_of
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
-from stratagraph.operations.rounds import Begun, Inputs, remember, remembered
 from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER
 from stratagraph.system.threads import in_thread
-from stratagraph.types.records import BuildReport, Failure, Usage
+from stratagraph.types.records import BuildReport, Chunk, Document, Failure, Section, Usage, content_id
 
 __all__ = ["Pending", "aread", "awrite", "read", "write"]
 
@@ -151,12 +152,26 @@ async def awrite(
     folder = await in_thread(IndexFolder.create, Path(path))
     try:
         models = _models(folder, llm, embedder, cache)
-        begun = _begun(folder, methods, settings, llm, embedder, models)
-        change = Change(ESTIMATE, documents)
         before = folder.snapshot() if folder.generation else None
+        present = () if before is None else before.manifest.methods
+        if methods and present and set(methods) != set(present):
+            raise ValueError(
+                f"{str(folder.path)!r} holds an index of {', '.join(present)}: a batch inserts by these; "
+                "leave method out, or write for another folder"
+            )
+        begun = _Begun(
+            operation=(BUILD if before is None else INSERT).name,
+            methods=methods or tuple(present),
+            config=settings.to_dict(),
+            max_failures=settings.max_failures,
+            llm=_name_of(llm),
+            embedder=embedder_name(models.embedder, None),
+            embedder_given=embedder if isinstance(embedder, str) else getattr(embedder, "given_name", None),
+        )
+        change = Change(ESTIMATE, documents)
         recorded = {} if before is None else before.manifest.roots
         change.join(before)
-        inputs = Inputs(tuple(documents), extraction)
+        inputs = _Inputs(tuple(documents), extraction)
         if isinstance(documents, FileDocuments):
             begun = replace(begun, files=sorted(documents.files), roots=change.roots_after(recorded))
         return await _advance(folder, models, begun, inputs, Results(), Results(), requests)
@@ -210,7 +225,7 @@ async def aread(
         raise NotAnIndex(f"{path} is not an index; give the folder that was given to batch.write")
     folder = await in_thread(IndexFolder.create, Path(path))
     try:
-        begun, inputs, earlier = await in_thread(remembered, folder)
+        begun, inputs, earlier = await in_thread(_remembered, folder)
         llm = begun.llm if llm is None else llm
         models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
         return await _advance(folder, models, begun, inputs, new, earlier, requests)
@@ -219,31 +234,6 @@ async def aread(
 
 
 read = blocking(aread)
-
-
-def _begun(
-    folder: IndexFolder,
-    methods: tuple[str, ...] | None,
-    config: Config,
-    llm: Any,
-    embedder: Any,
-    models: Models,
-) -> Begun:
-    present = folder.snapshot().manifest.methods if folder.generation else ()
-    if methods and present and set(methods) != set(present):
-        raise ValueError(
-            f"{str(folder.path)!r} holds an index of {', '.join(present)}: a batch inserts by these; leave "
-            "method out, or write for another folder"
-        )
-    return Begun(
-        operation=INSERT.name if folder.generation else BUILD.name,
-        methods=methods or tuple(present),
-        config=config.to_dict(),
-        max_failures=config.max_failures,
-        llm=_name_of(llm),
-        embedder=embedder_name(models.embedder, None),
-        embedder_given=embedder if isinstance(embedder, str) else getattr(embedder, "given_name", None),
-    )
 
 
 def _name_of(llm: Any) -> Any:
@@ -264,14 +254,16 @@ def _models(folder: IndexFolder, llm: Any, embedder: Any, cache: StrPath | None)
 async def _advance(
     folder: IndexFolder,
     models: Models,
-    begun: Begun,
-    inputs: Inputs,
+    begun: _Begun,
+    inputs: _Inputs,
     results: Results,
     earlier: Results,
     requests: StrPath,
 ) -> Pending:
     """Run the operation as far as the available answers allow."""
-    config = begun.settings(folder)
+    config = replace(as_config(begun.config), max_failures=begun.max_failures)
+    if folder.generation:
+        config = settings_of(folder.snapshot().manifest, config)
     models.prefer_tokenizer(config.tokenizer)
     gate = models.batch_gate(folder, config, results, earlier)
     if begun.identity not in ("", gate.identity):
@@ -302,7 +294,7 @@ async def _advance(
         pass
     except TooManyFailures:  # the failed calls are made again in the next round
         if inputs.stored:
-            await in_thread(remember, folder, begun, inputs, {})
+            await in_thread(_remember, folder, begun, inputs, {})
         raise
     files = await in_thread(write_requests, gate.requests.values(), requests)
     stages: dict[str, Usage] = {}
@@ -318,7 +310,7 @@ async def _advance(
     ]
     if report is None:
         now = replace(begun, identity=gate.identity, without=gate.refused, asked=tuple(gate.requests))
-        await in_thread(remember, folder, now, inputs, gate.unused)
+        await in_thread(_remember, folder, now, inputs, gate.unused)
     return Pending(
         files=files,
         stages=stages,
@@ -328,3 +320,89 @@ async def _advance(
         failures=tuple(gate.failures),
         report=report,
     )
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """How an operation was begun, as the folder keeps it between rounds, without its documents.
+
+    `identity` and `embedder` are fingerprints of the models, `without` lists what the model's server refuses,
+    `asked` the custom ids of the last requests, `files` the files that the documents hold whole.
+    """
+
+    operation: str
+    methods: tuple[str, ...]
+    config: Mapping[str, Any]
+    max_failures: float
+    llm: Any
+    embedder: str
+    embedder_given: str | None = None
+    identity: str = ""
+    without: Sequence[Sequence[str]] = ()
+    asked: Sequence[str] = ()
+    files: Sequence[str] = ()
+    roots: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The documents of an operation; `stored` if the folder holds them already."""
+
+    documents: Sequence[Any]
+    extraction: Given | None = None
+    stored: bool = False
+
+
+def _remember(folder: IndexFolder, begun: _Begun, inputs: _Inputs, results: Mapping[str, str]) -> None:
+    """Store what the next round needs; `results` are the lines whose answers are not in the cache."""
+    with folder.writer(begun.operation):
+        settings = json.dumps(asdict(begun))
+        folder.journal.keep_inputs(settings, None if inputs.stored else _lines(inputs))
+        folder.journal.keep_results(results)
+
+
+def _lines(inputs: _Inputs) -> Iterator[str]:
+    for item in inputs.documents:
+        if isinstance(item, Chunk):
+            yield json.dumps({"chunk": asdict(item)})
+        elif isinstance(item, str):
+            yield json.dumps({"document": {"id": content_id(item), "text": item}})
+        else:
+            text = item.text if isinstance(item, Document) else "".join(item.blocks())
+            fields = {"id": item.id, "text": text, "metadata": dict(item.metadata)}
+            fields |= {"file": item.file, "root": item.root}
+            if isinstance(item, Document) and item.sections:
+                fields["sections"] = [[each.start, dict(each.metadata)] for each in item.sections]
+            yield json.dumps({"document": fields})
+    for key, value in (inputs.extraction or {}).items():
+        yield json.dumps({"extraction": [key, to_json(value)]})
+
+
+def _remembered(folder: IndexFolder) -> tuple[_Begun, _Inputs, Results]:
+    """What `_remember` stored; `ValueError` if nothing is, `Damaged` if it cannot be read."""
+    settings, *lines = folder.journal.inputs() or [""]
+    result_lines = folder.journal.results()
+    folder.journal.close()
+    if not settings:
+        raise ValueError(
+            f"no batch is under way in {str(folder.path)!r}: begin one with batch.write. What was answered "
+            "before is in the cache, and is not asked again"
+        )
+    documents: list[Document | Chunk] = []
+    extraction, results = {}, Results()
+    try:
+        begun = _Begun(**json.loads(settings))
+        for line in lines:
+            ((kind, value),) = json.loads(line).items()
+            if kind == "extraction":
+                extraction[value[0]] = from_json(value[1])
+            elif kind == "chunk":
+                documents.append(Chunk(**value))
+            else:
+                sections = tuple(Section(start, metadata) for start, metadata in value.pop("sections", ()))
+                documents.append(Document(**value, sections=sections))
+        for line in result_lines:
+            results.add(line)
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise Damaged(f"{folder.journal.path}: what it holds of a batch cannot be read ({error})") from error
+    return begun, _Inputs(documents, extraction or None, stored=True), results

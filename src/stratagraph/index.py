@@ -50,10 +50,10 @@ from stratagraph.operations.changes import (
 from stratagraph.operations.documents import Documents, matching
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
+from stratagraph.operations.listing import documents_of
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
-from stratagraph.operations.sources import documents_of
 from stratagraph.search.filters import compile_where, with_ids
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url

@@ -12,7 +12,7 @@ import numpy as np
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.names.spelling import iso_date
-from stratagraph.operations.sources import RecentSources
+from stratagraph.operations.listing import RecentSources
 from stratagraph.search.dates import Dates
 from stratagraph.search.evidence import asked_metadata
 from stratagraph.search.excerpts import Excerpts

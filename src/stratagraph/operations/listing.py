@@ -9,20 +9,29 @@ from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.extraction.stored import extractions as stored_extractions
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.operations.sources import RecentSources, SourceIds
+from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
-from stratagraph.types.protocols import Stored
+from stratagraph.system.locks import Lock
+from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Extraction, GraphEntity, GraphRelation, GraphUnit, MethodNode, Node
 
 AnySnapshot = Snapshot | JoinedSnapshot
+SourceIds = tuple[tuple[str, ...], tuple[str, ...]]
+"""Ids of the chunks and of the documents that something came from."""
 T = TypeVar("T", GraphEntity, GraphRelation, GraphUnit)
+V = TypeVar("V")
 BATCH = 512
+HELD = 1 << 16
+"""Chunks and documents that are remembered."""
+_LOCK = Lock()
+_NO_ROWS: Rows = np.zeros(0, np.int64)
 MEMBERS = "members"
 """Key of `Node.extra` under which a method keeps the ids of what a node was made of."""
 
@@ -192,3 +201,64 @@ def _members(
 def _distinct(lists: Iterable[NDArray[np.integer]]) -> list[int]:
     rows: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *lists])).tolist()
     return rows
+
+
+def documents_of(corpus: RecordedCorpus | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
+    """Sorted ids of the documents of some chunks; unknown chunks are ignored."""
+    rows = list(corpus.row_of(chunks).values())
+    numbers = np.unique(corpus.chunk_documents()[rows])
+    return tuple(corpus.document_ids(numbers.tolist()))
+
+
+class RecentSources:
+    """Ids of chunks and documents and their `source`, with the recent ones in memory. Thread-safe."""
+
+    def __init__(self, snapshot: AnySnapshot) -> None:
+        self._snapshot = snapshot
+        self._of = snapshot.chunk_documents()
+        self._chunks: LRUCache[int, str] = LRUCache(HELD)
+        self._documents: LRUCache[int, str] = LRUCache(HELD)
+        self._sources: LRUCache[str, Any] = LRUCache(HELD)
+
+    def of(self, lists: Sequence[Rows]) -> list[SourceIds]:
+        """Chunk ids and document ids of each list of ascending rows, in corpus order."""
+        every = np.unique(np.concatenate([_NO_ROWS, *lists]))
+        if not len(every):
+            return [((), ())] * len(lists)
+        rows, numbers = every.tolist(), self._of[every].tolist()
+        ids = dict(zip(rows, _remembered(self._chunks, rows, self._snapshot.ids), strict=True))
+        number_of = dict(zip(rows, numbers, strict=True))
+        distinct = sorted(set(numbers))
+        names = dict(
+            zip(distinct, _remembered(self._documents, distinct, self._snapshot.document_ids), strict=True)
+        )
+        found = []
+        for each in lists:
+            own = each.tolist()
+            documents = sorted({number_of[row] for row in own})
+            found.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
+        return found
+
+    def sources(self, documents: Sequence[str]) -> list[Any]:
+        """The `source` in the metadata of each document, or None."""
+
+        def read(names: Sequence[str]) -> list[Any]:
+            metadata = self._snapshot.document_metadata(names)
+            return [metadata[name].get("source") if name in metadata else None for name in names]
+
+        return _remembered(self._sources, documents, read)
+
+
+def _remembered(
+    cache: LRUCache[Any, V], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[V]]
+) -> list[V]:
+    """The values of some keys; those not remembered are read together."""
+    with _LOCK:
+        values = {key: cache[key] for key in keys if key in cache}
+    missing = [key for key in dict.fromkeys(keys) if key not in values]
+    if missing:
+        values.update(zip(missing, read(missing), strict=True))
+        with _LOCK:
+            for key in missing[-HELD:]:
+                cache[key] = values[key]
+    return [values[key] for key in keys]

@@ -43,7 +43,7 @@ from stratagraph.operations.changes import (
 from stratagraph.operations.checks import UNNAMED, blamed, check_all
 from stratagraph.operations.documents import Intake, arrivals, require_some
 from stratagraph.operations.gates import Models
-from stratagraph.operations.sources import documents_of
+from stratagraph.operations.listing import documents_of
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
