@@ -142,7 +142,7 @@ class Index:
 
     @property
     def url(self) -> str | None:
-        """The URL it was opened from, without a password; None for a local folder."""
+        """The URL it was opened from, without a password, or None."""
         return self._folder.url
 
     @property
@@ -190,13 +190,7 @@ class Index:
     def reload(self) -> int:
         """Switch to the newest generation that another process or object published; returns its number.
 
-        For an index behind a URL, the files are fetched first.
-
-        Raises
-        ------
-        EmbedderMismatch
-            If the newest generation has the vectors of another embedder. Other errors are those of
-            `open_index`.
+        For an index behind a URL, the files are fetched first. Errors are those of `open_index`.
         """
         self._folder.refresh()
         if self._serve().snapshot.manifest.generation != self._folder.generation:
@@ -225,10 +219,7 @@ class Index:
             )
 
     def warm(self) -> None:
-        """Load what questions need, so that the first one is as fast as later ones.
-
-        Loads a local embedder; calls no model.
-        """
+        """Load what questions need, so that the first one is as fast as later ones. Calls no model."""
         self._models.load()
         self._asking().warm()
 
@@ -260,46 +251,29 @@ class Index:
             the report names these files (`vanished`).
         """
         whole = frozenset(listed(files))
-        change = Change(
-            INSERT, documents, config=self._config, extraction=extraction, files=whole, prune=prune
+        return await self._update(
+            Change(INSERT, documents, config=self._config, extraction=extraction, files=whole, prune=prune)
         )
-        return await self._update(change)
 
     insert = blocking(ainsert)
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
-        """Delete documents by id, with everything that came from them alone.
+        """Delete one or several documents by id, with everything that came from them alone.
 
         Summaries they contributed to are written again. None of their text remains in the folder, including
         cached model answers; a shared `cache` file is left as it is.
 
-        Parameters
-        ----------
-        ids
-            One id or several.
-        missing_ok
-            Ignore unknown ids.
-
-        Raises
-        ------
-        KeyError
-            If an id is unknown and `missing_ok` is False.
+        `KeyError` if an id is unknown, unless `missing_ok`.
         """
         names = tuple(dict.fromkeys(listed(ids)))
-        change = Change(DELETE, removed=names, missing_ok=missing_ok, config=self._config)
-        return await self._update(change)
+        return await self._update(Change(DELETE, removed=names, missing_ok=missing_ok, config=self._config))
 
     delete = blocking(adelete)
 
     async def aadd_method(self, method: str, config: Any = None) -> BuildReport:
-        """Build another method over the same corpus and extraction.
+        """Build another method over the same corpus and extraction; `config` are its settings.
 
-        Parameters
-        ----------
-        method
-            The method's name. An existing one is rebuilt if `config` differs from its settings.
-        config
-            The method's settings; None uses the defaults.
+        An existing method is rebuilt if `config` differs from its settings.
         """
         name = get_method(method).name
         own = {name: config} if config is not None else {}
@@ -309,20 +283,11 @@ class Index:
     add_method = blocking(aadd_method)
 
     async def aregroup(self, method: str | None = None) -> BuildReport:
-        """Compute communities and clusters again, as a new build would.
+        """Compute communities and clusters of a method (None: of all) again, as a new build would.
 
         Updates keep existing groups, which drift from those of a new build within bounds. Texts and
-        embeddings of unchanged groups are kept; summaries of changed groups cost model calls.
-
-        Parameters
-        ----------
-        method
-            Which method; None means all.
-
-        Raises
-        ------
-        MethodMissing
-            If the folder holds no index of that method.
+        embeddings of unchanged groups are kept; summaries of changed groups cost model calls. `MethodMissing`
+        if the folder holds no index of that method.
         """
         names = self.methods if method is None else (self._serve().built_method(method),)
         return await self._update(Change(REGROUP, methods=names, config=self._config))
@@ -346,10 +311,7 @@ class Index:
         Communities and clusters are those of a new build with this embedder. Groups that stay the same keep
         their summaries; those of other groups cost model calls, which `estimate_reembed` counts.
 
-        Parameters
-        ----------
-        embedder
-            As for `build_index`. Vectors may have another dimension. The index's own embedder is not called.
+        Vectors may have another dimension. The index's own embedder is not called.
 
         Raises
         ------
@@ -527,10 +489,7 @@ class Index:
 
         Requests to models are made concurrently; if a search makes none, the questions follow one another.
 
-        Parameters
-        ----------
-        questions
-            The questions. The other parameters are those of `retrieve`.
+        The other parameters are those of `retrieve`.
         """
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
@@ -697,9 +656,9 @@ class Index:
         return [each for each in self._serve().find_chunks(listed(ids)) if admits(with_ids(each))]
 
     def neighbours(self, ids: str | Iterable[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
-        """The chunks before and after each of these chunks in its document, by the index's own chunk ids.
+        """The chunks before and after each chunk in its document (None at its ends), by the index's own ids.
 
-        None stands for the beginning and the end of the document; unknown ids are left out.
+        Unknown ids are left out.
         """
         return self._serve().neighbours(listed(ids))
 
@@ -717,13 +676,7 @@ class Index:
     def nearest(
         self, vector: Sequence[float], k: int = DEFAULT_K, *, where: Where | None = None
     ) -> tuple[Hit, ...]:
-        """The `k` passages whose vectors have the highest cosine with a vector.
-
-        Raises
-        ------
-        ValueError
-            If the vector has another dimension than the index.
-        """
+        """The `k` passages whose vectors have the highest cosine with a vector of the index's dimension."""
         answering, unit = self._serve(), np.array(vector, np.float32)
         dimension = answering.snapshot.vectors.shape[1]
         if answering.snapshot.size and unit.shape != (dimension,):
@@ -746,13 +699,7 @@ class Index:
         return listing.units(self._serve().snapshot)
 
     def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
-        """Nodes of a method (None: the first) with members, sources and documents.
-
-        Raises
-        ------
-        MethodMissing
-            If the folder holds no index of that method.
-        """
+        """Nodes of a method (None: the first) with members, sources and documents, or `MethodMissing`."""
         reader = self._serve()
         return listing.method_nodes(reader.snapshot, reader.built_method(method))
 
@@ -902,44 +849,23 @@ class Index:
         return export(self, path, format, method=method, where=where, overwrite=overwrite)
 
     def to_networkx(self, method: str | None = None) -> networkx.MultiDiGraph:
-        """Documents, chunks, entities, relations, units and nodes as a networkx graph.
+        """Documents, chunks, graph and nodes of a method (None: of all) as a networkx graph.
 
         Nodes have `kind` and `label` and, where they exist, `text`, `type`, `method`, `level` and `metadata`.
         Edges have `kind` (`part of`, `mentions`, `relation`, `member`, `source`); relations also `text` and
-        `weight`.
-
-        Parameters
-        ----------
-        method
-            Whose nodes to include; None means all methods.
-
-        Raises
-        ------
-        MethodMissing
-            If the folder holds no index of that method.
-        MissingExtra
-            If networkx is not installed.
+        `weight`. `MethodMissing` and `MissingExtra` as for `export`.
         """
         names = self.methods if method is None else (self._serve().built_method(method),)
         return to_networkx(self, names)
 
     def show(self, method: str | None = None, *, most: int = viz.MOST_SHOWN) -> Picture:
-        """Draw a method's hierarchy as a page for a notebook or a file; see `viz.hierarchy`.
-
-        Parameters
-        ----------
-        most
-            Maximum number of nodes; of a larger hierarchy the largest nodes are shown.
-        """
+        """Draw a method's hierarchy, at most its `most` largest nodes, for a notebook or a file."""
         return viz.hierarchy(self, self._serve().method_name(method), most=most)
 
     def show_report(self) -> Picture:
         """Draw tokens and seconds per stage of the last build or update through this object.
 
-        Raises
-        ------
-        ValueError
-            If this object has built or changed nothing. Reports are not stored in the folder.
+        `ValueError` if there was none. Reports are not stored in the folder.
         """
         if self.last_report is None:
             raise ValueError(
@@ -1013,8 +939,8 @@ class Index:
         Parameters
         ----------
         repair
-            Repair the vector store: remove leftover rows, and if rows are missing embed all texts again and
-            publish them as the next generation. Returns the remaining problems. Files are not repaired.
+            Remove leftover rows of the vector store. If rows are missing, embed all texts again and publish
+            them as the next generation. Returns the remaining problems. Files are not repaired.
 
         Raises
         ------
