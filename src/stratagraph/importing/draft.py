@@ -238,7 +238,7 @@ class Loose:
             draft, lines = self._statements(owner)
             key = f"graph:{owner if is_name(owner) else content_id(owner)}"
             text = "\n".join(lines)
-            chunks[key] = Chunk(text, key, 0, 0, len(text), {"imported": "graph"}, ref=key)
+            chunks[key] = Chunk(text, key, 0, 0, len(text), {"origin": "graph"}, ref=key)
             drafts[key] = draft
         relations = [relation for owned in self._relations.values() for relation in owned]
         used = {key_of(end) for relation in relations for end in (relation.source, relation.target)}

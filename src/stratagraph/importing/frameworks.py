@@ -44,7 +44,30 @@ def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
         If an item is no graph document.
     """
     notes: Counter[str] = Counter()
-    sources, loose = _Sources(notes), Loose(notes)
+    loose = Loose(notes)
+    chunks: dict[str, Chunk] = {}
+    drafts: dict[str, PassageDraft] = {}
+    ordinals: Counter[str] = Counter()
+
+    def draft_of(source: object) -> PassageDraft | None:
+        """The draft of a source's chunk; None if it has no text."""
+        text = field_of(source, "page_content")
+        if not isinstance(text, str) or not text.strip():
+            return None
+        metadata = properties_of(source, "metadata")
+        identity = clean_name(field_of(source, "id"))
+        document = identity or clean_name(metadata.get("source")) or digest_blocks([text])
+        key = identity or content_id(document, text)
+        if key in drafts:
+            notes["graph documents of the same source: extractions joined"] += 1
+            return drafts[key]
+        start = metadata.get("start_index")
+        start = start if isinstance(start, int) and not isinstance(start, bool) else -1
+        end = start + len(text) if start >= 0 else -1
+        chunks[key] = Chunk(text, document, ordinals[document], start, end, metadata, ref=key)
+        ordinals[document] += 1
+        return drafts.setdefault(key, PassageDraft(notes))
+
     if isinstance(graph_documents, str | bytes | Mapping) or hasattr(graph_documents, "relationships"):
         raise TypeError(f"expected a list of graph documents, not one {type(graph_documents).__name__}")
     for position, graph_document in enumerate(graph_documents):
@@ -54,7 +77,7 @@ def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
                 f"graph document {position} is a {type(graph_document).__name__} "
                 "without nodes and relationships"
             )
-        draft = sources.draft(field_of(graph_document, "source"))
+        draft = draft_of(field_of(graph_document, "source"))
         names = set()
         for node in nodes:
             mention = _node_mention(node)
@@ -64,40 +87,9 @@ def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
             ends = [_node_mention(field_of(edge, end)) for end in ("source", "target")]
             has_both_ends = all(key_of(end.name) in names for end in ends)
             loose.edge(draft, ends, field_of(edge, "type"), properties_of(edge), has_ends=has_both_ends)
-    chunks, drafts = loose.passages()
-    documents = [*sources.chunks.values(), *chunks.values()]
-    return Imported(documents, finish({**sources.drafts, **drafts}, notes), dict(notes))
-
-
-class _Sources:
-    """The source documents as chunks, with a draft for each."""
-
-    def __init__(self, notes: Counter[str]) -> None:
-        self.chunks: dict[str, Chunk] = {}
-        self.drafts: dict[str, PassageDraft] = {}
-        self._ordinals: Counter[str] = Counter()
-        self._notes = notes
-
-    def draft(self, source: object) -> PassageDraft | None:
-        """The draft of a source's chunk; None if it has no text."""
-        text = field_of(source, "page_content")
-        if not isinstance(text, str) or not text.strip():
-            return None
-        metadata = properties_of(source, "metadata")
-        identity = clean_name(field_of(source, "id"))
-        document = identity or clean_name(metadata.get("source")) or digest_blocks([text])
-        key = identity or content_id(document, text)
-        if key in self.drafts:
-            self._notes["graph documents of the same source: extractions joined"] += 1
-            return self.drafts[key]
-        ordinal = self._ordinals[document]
-        self._ordinals[document] += 1
-        start = metadata.get("start_index")
-        start = start if isinstance(start, int) and not isinstance(start, bool) else -1
-        end = start + len(text) if start >= 0 else -1
-        self.chunks[key] = Chunk(text, document, ordinal, start, end, metadata, ref=key)
-        self.drafts[key] = PassageDraft(self._notes)
-        return self.drafts[key]
+    own_chunks, own_drafts = loose.passages()
+    documents = [*chunks.values(), *own_chunks.values()]
+    return Imported(documents, finish({**drafts, **own_drafts}, notes), dict(notes))
 
 
 def _node_mention(node: object) -> EntityMention:

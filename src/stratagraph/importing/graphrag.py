@@ -7,7 +7,8 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -122,12 +123,9 @@ def list_of(row: Row, *names: str) -> list[str]:
 def _split(text: str) -> list[Any]:
     if text.startswith("["):
         for read in (json.loads, ast.literal_eval):
-            try:
-                value = read(text)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
-                continue
-            if isinstance(value, list):
-                return value
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                if isinstance(value := read(text), list):
+                    return value
         text = text.strip("[]")
     return [part.strip(" '\"\n") for part in text.split(",")]
 
@@ -157,7 +155,7 @@ def read_graphrag(folder: str | os.PathLike[str]) -> Imported:
     tables = Tables(Path(folder))
     notes: Counter[str] = Counter()
     units = _TextUnits(tables, notes)
-    entities = _add_entities(tables, units, notes)
+    entities = _Entities(tables, units, notes)
     _add_relations(tables, units, entities, notes)
     _add_claims(tables, units, entities, notes)
     for name in ("relationships", "community_reports"):
@@ -224,38 +222,28 @@ class _TextUnits:
         return [self.drafts[identity] for identity in identities]
 
 
-@dataclass(slots=True)
 class _Entities:
-    """Names in the table of entities."""
+    """Names in the table of entities, each added to its text units."""
 
-    names: dict[str, str] = field(default_factory=dict)  # by canonical name
-    ids: dict[str, str] = field(default_factory=dict)
+    def __init__(self, tables: Tables, units: _TextUnits, notes: Counter[str]) -> None:
+        self.names: dict[str, str] = {}  # by canonical name
+        self.ids: dict[str, str] = {}
+        for row in tables.rows("entities"):
+            name = clean_name(text_of(row, "title", "name"))
+            if not is_name(name):
+                notes["entities whose name is too long, or no word: left out"] += 1
+                continue
+            mention = EntityMention(name, text_of(row, "type"), text_of(row, "description"))
+            self.names.setdefault(key_of(name), name)
+            self.ids[text_of(row, *_ID)] = name
+            drafts = units.of(row)
+            if not drafts:
+                notes["entities of no text unit: left out, nothing says where they are from"] += 1
+            for draft in drafts:
+                draft.entity(mention)
 
     def __contains__(self, name: str) -> bool:
         return key_of(name) in self.names
-
-    def resolve(self, member: str) -> str | None:
-        """The name of an entity given by id or by name."""
-        return self.ids.get(member) or self.names.get(key_of(member))
-
-
-def _add_entities(tables: Tables, units: _TextUnits, notes: Counter[str]) -> _Entities:
-    """Add each entity to its text units, and return all entities."""
-    entities = _Entities()
-    for row in tables.rows("entities"):
-        name = clean_name(text_of(row, "title", "name"))
-        if not is_name(name):
-            notes["entities whose name is too long, or no word: left out"] += 1
-            continue
-        mention = EntityMention(name, text_of(row, "type"), text_of(row, "description"))
-        entities.names.setdefault(key_of(name), name)
-        entities.ids[text_of(row, *_ID)] = name
-        drafts = units.of(row)
-        if not drafts:
-            notes["entities of no text unit: left out, nothing says where they are from"] += 1
-        for draft in drafts:
-            draft.entity(mention)
-    return entities
 
 
 def _add_relations(tables: Tables, units: _TextUnits, entities: _Entities, notes: Counter[str]) -> None:
@@ -299,25 +287,26 @@ def _reports(tables: Tables, entities: _Entities, notes: Counter[str]) -> Iterat
         identity = text_of(row, "community", *_ID)
         community = communities.pop(identity, {})
         listed = list_of(row, "members", "entities") or list_of(community, "entity_ids") or by_node[identity]
-        members = [entities.resolve(member) for member in dict.fromkeys(listed)]
+        members = [
+            entities.ids.get(each) or entities.names.get(key_of(each)) for each in dict.fromkeys(listed)
+        ]
         if lost := members.count(None):
             notes["members of communities that are no entities: left out"] += lost
+        numbers: list[float | None] = []
+        for number in (text_of(row, "rank", "rating"), text_of(row, "level") or text_of(community, "level")):
+            try:
+                numbers.append(float(number))
+            except ValueError:
+                numbers.append(None)
         yield CommunityReport(
             id=identity,
             title=text_of(row, "title"),
             summary=text_of(row, "summary"),
             text=text_of(row, "full_content"),
-            rating=_number(text_of(row, "rank", "rating")),
-            level=int(_number(text_of(row, "level") or text_of(community, "level")) or 0),
+            rating=numbers[0],
+            level=int(numbers[1] or 0),
             parent=(text_of(row, "parent") or text_of(community, "parent")).removeprefix("-1"),  # at the top
             members=tuple(dict.fromkeys(filter(None, members))),
         )
     if communities:
         notes["communities without a report: left out"] = len(communities)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

@@ -33,17 +33,28 @@ def read_triple(value: Any, notes: Counter[str]) -> list[tuple[str, ...]]:
     parts = value
     if isinstance(value, Mapping):
         parts = [next((value[key] for key in keys if key in value), "") for keys in _ROLES]
-    if not isinstance(parts, list | tuple):
-        return _dropped(notes)
-    if any(isinstance(part, list | tuple) for part in parts):
-        notes["triples with lists inside: taken apart"] += 1
-    flat = _flat(parts, _DEPTH)
-    return [read for one in flat for read in _read(one, notes)] if flat else _dropped(notes)
-
-
-def _dropped(notes: Counter[str]) -> list[tuple[str, ...]]:
-    notes["triples that are no triples: left out"] += 1
-    return []
+    flat: list[list[Any]] = []
+    if isinstance(parts, list | tuple):
+        if any(isinstance(part, list | tuple) for part in parts):
+            notes["triples with lists inside: taken apart"] += 1
+        flat = _flat(parts, _DEPTH)
+    read: list[tuple[str, ...]] = []
+    for one in flat or [[]]:
+        texts = [clean_name(part) for part in one]
+        full = [text for text in texts if text]
+        if len(full) < 2:
+            notes["triples that are no triples: left out"] += 1
+            continue
+        if len(full) < len(texts):
+            notes["triples with an empty part: read without it"] += 1
+        if len(texts) > 2 and texts[0] and texts[-1]:
+            if len(texts) > 3:
+                notes["triples of more than three parts: middle parts joined"] += 1
+            read.append((texts[0], " ".join(full[1:-1]), texts[-1]))
+        else:
+            notes["triples without two ends: kept as facts"] += 1
+            read.append((full[0], " ".join(full[1:])))
+    return read
 
 
 def _flat(parts: list[Any] | tuple[Any, ...], depth: int) -> list[list[Any]]:
@@ -56,21 +67,6 @@ def _flat(parts: list[Any] | tuple[Any, ...], depth: int) -> list[list[Any]]:
     if sum(len(choice) > 1 for choice in choices) > 1:  # several lists: which goes with which is not known
         return [[", ".join(map(clean_name, choice)) for choice in choices]]
     return [list(choice) for choice in product(*choices)]
-
-
-def _read(parts: list[Any], notes: Counter[str]) -> list[tuple[str, ...]]:
-    texts = [clean_name(part) for part in parts]
-    full = [text for text in texts if text]
-    if len(full) < 2:
-        return _dropped(notes)
-    if len(full) < len(texts):
-        notes["triples with an empty part: read without it"] += 1
-    if len(texts) > 2 and texts[0] and texts[-1]:
-        if len(texts) > 3:
-            notes["triples of more than three parts: middle parts joined"] += 1
-        return [(texts[0], " ".join(full[1:-1]), texts[-1])]
-    notes["triples without two ends: kept as facts"] += 1
-    return [(full[0], " ".join(full[1:]))]
 
 
 Item = Document | StreamedDocument | Chunk
