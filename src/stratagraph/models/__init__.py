@@ -1,8 +1,8 @@
 """The only place where a model is called.
 
     gate        ModelGate: cache, budget, limiter, retry, call, parse, ledger, in this order
-    stages      the stages of an operation: usage, progress, work on the mapper
-    request     one request for text: budget, limiter, retry, ledger
+    stages      the stages of an operation: usage, progress, failures, work on the mapper
+    request     requests to a caller's chat model: budget, limiter, retry, call, ledger
     concurrency slots, rates, threads and deadlines of requests; calls under way
     retry       which errors are worth another attempt; outages
     budget      limits, budgets, prices, accounts, ledgers
@@ -13,7 +13,6 @@
     embedding   texts to vectors: journal, batches, retry, checks
     estimate    CountingGate, which counts instead of calling
     batching    BatchGate, whose answers come in batch files
-    wrap        a caller's chat model, sync or async, as one shape
     named       models by name
     providers   models of OpenAI, of servers that speak its protocol, and of Ollama
     local       embedders that run here: onnx, minilm, hashing

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from stratagraph.errors import CallFailed
 from stratagraph.models.budget import Scope
 from stratagraph.models.concurrency import PendingCall
-from stratagraph.models.gate import ModelGate, Reply
+from stratagraph.models.gate import ModelGate
 from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.retry import Verdict, judge
 from stratagraph.models.task import Call, CallItem, answer_text
@@ -225,23 +225,21 @@ class BatchGate(ModelGate):
     @property
     def identity(self) -> str:
         """The models' identities, on which the keys of calls depend; by stage if they differ."""
-        by_stage = {stage: sender.chat.identity for stage, sender in self._requests.items()}
+        by_stage = {stage: sender.identity for stage, sender in self._requests.items()}
         first, *others = dict.fromkeys(by_stage.values())
         return "; ".join(f"{stage}: {each}" for stage, each in by_stage.items()) if others else first
 
     @property
     def refused(self) -> list[tuple[str, str]]:
         """Schemas and features that servers refused, for the next batch."""
-        chats = {sender.chat for sender in self._requests.values()}
-        return sorted({(chat.name, refused) for chat in chats for refused in chat.without})
+        return sorted({(each.name, what) for each in self._requests.values() for what in each.without})
 
     def do_without(self, refused: Sequence[Sequence[str]]) -> None:
         """Make requests without what was refused in an earlier batch."""
-        chats = {sender.chat for sender in self._requests.values()}
-        for chat in chats:
+        for sender in self._requests.values():
             for name, what in refused:
-                if name == chat.name:
-                    chat.do_without(what)
+                if name == sender.name:
+                    sender.do_without(what)
 
     def knows(self, custom_id: str) -> bool:
         """Whether a request was made and answered before."""
@@ -286,10 +284,10 @@ class BatchGate(ModelGate):
             return Failure(scope.stage, item.item, str(error))
         return super()._note_failure(scope, item, error, required=required)
 
-    def _keep(self, call: Call[T], reply: Reply[T]) -> tuple[str, T]:
+    def _keep(self, call: Call[T], answer: str) -> None:
         self.unused.pop(call.key, None)
         self.unused.pop(call.key + _REPAIR, None)
-        return super()._keep(call, reply)
+        super()._keep(call, answer)
 
     async def _request(
         self, call: Call[T], prompt: Messages, scope: Scope, pending: PendingCall
@@ -308,9 +306,9 @@ class BatchGate(ModelGate):
                 self.unused[custom_id] = self._results.lines[custom_id]
                 self.taken += 1
                 used = sender.reported(reply, sender.input_tokens(call.prompt, task.schema))
-                scope.ledger.add(scope.stage, used, sender.chat.priced_as)
+                scope.ledger.add(scope.stage, used, sender.priced_as)
             return reply
-        if reply is not None and not sender.does_without(reply, task.schema) and reply.about_the_text:
+        if reply is not None and not sender.may_repeat(reply, task.schema) and reply.about_the_text:
             if reply is new:
                 self.unused[custom_id] = self._results.lines[custom_id]
             raise CallFailed(str(reply))

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from stratagraph.models.budget import Prices, cost_of, money
-from stratagraph.models.concurrency import PendingCall
 from stratagraph.models.embedding import offers_spans
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.identity import embedder_name
-from stratagraph.models.task import Call, answer_text, stage_of
+from stratagraph.models.task import CallItem, Task, answer_text, stage_of
 from stratagraph.types.protocols import Spans, Vectors
 from stratagraph.types.records import Usage
 
@@ -133,25 +132,21 @@ class CountingGate(ModelGate):
         )
         self._counted: set[str] = set()
 
-    def _cached(self, call: Call[T]) -> tuple[bool, Any]:
-        if call.key in self._counted:
-            return True, call.task.placeholder(call.values)
-        return super()._cached(call)
-
-    async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
+    async def _call(self, task: Task[T], item: CallItem) -> T:
+        call, scope, sender = self._prepared(task, item), self._scope_for(task.name), self._sender(task.name)
+        cached, value = self._cached(call)
+        if not cached:
+            value = task.placeholder(item.values)
+        if cached or call.key in self._counted:
+            scope.ledger.add(scope.stage, Usage(cached_calls=1))
+            return value  # type: ignore[no-any-return]
         self._counted.add(call.key)
-        task, scope = call.task, self._scope_for(call.task.name)
-        value = task.placeholder(call.values)
-        taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
         written = self.count_tokens(answer_text(value))
         if stage_of(task.name) == "answer":  # its placeholder is short, and no later prompt contains it
             written = max(written, task.expected_output_tokens)
-        used = Usage(1, 0, taken, written)
-        scope.ledger.add(scope.stage, used, self._sender(task.name).chat.priced_as)
-        return "", value
-
-    def _parsed_again(self, call: Call[T], answer: str) -> T:
-        return call.task.placeholder(call.values)
+        used = Usage(1, 0, sender.input_tokens(call.prompt, task.schema), written)
+        scope.ledger.add(scope.stage, used, sender.priced_as)
+        return value  # type: ignore[no-any-return]
 
     @property
     def cost(self) -> float | None:

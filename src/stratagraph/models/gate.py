@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from stratagraph._sync import aside
 from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelError, ParseFailed
 from stratagraph.mapping import as_mapper
-from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
+from stratagraph.models.budget import Account, Budget, Limits, Scope, Sleep, cost_of
 from stratagraph.models.cleaning import Cleaner
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import GateEmbedder, TextWithParts, excerpt
@@ -30,7 +30,6 @@ from stratagraph.models.stages import Stages
 from stratagraph.models.structured import is_refusal, lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stage, repair_request, stage_of
 from stratagraph.models.tracing import logger
-from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
 from stratagraph.text.tokens import TokenEstimate
 from stratagraph.types.protocols import (
@@ -46,22 +45,8 @@ from stratagraph.types.records import Failure, Usage
 
 __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 
-R = TypeVar("R")
-S = TypeVar("S")
 T = TypeVar("T")
-DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
-"""Names the documents of some chunks."""
 _ESTIMATED_TOKENS = TokenEstimate()
-_FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
-
-
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
-    """An answer, its value where it has one, and what is wrong with it."""
-
-    answer: Completion
-    value: T | None
-    fault: ParseFailed | None
 
 
 class ModelGate(Stages):
@@ -85,13 +70,6 @@ class ModelGate(Stages):
         Slots, rates and threads that all gates of an index share.
     mapper
         Runs pure functions, and perhaps the embedder; None: a thread here.
-    sleep
-        Replaced in tests.
-
-    Attributes
-    ----------
-    count_tokens
-        Counts the tokens in a text; can be pickled.
     """
 
     def __init__(
@@ -113,16 +91,10 @@ class ModelGate(Stages):
         mapper: Mapper | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        if not 0 <= max_failures <= 1:
-            raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
-        super().__init__(progress, as_mapper(mapper))
-        self._spending = spending
-        self._begin()
-        self.documents_of: DocumentsOf = lambda chunks: ()
+        super().__init__(progress, as_mapper(mapper), spending, max_failures)
         self.limits = limits or Limits()
-        self._cache = cache
         self.count_tokens = count_tokens
-        self._max_failures = max_failures
+        self._cache = cache
         self._templates = dict(prompts or {})
         self._pending = PendingCalls()
         services = services or Services(self.limits, sleep=sleep)
@@ -131,7 +103,7 @@ class ModelGate(Stages):
         by_stage = models_by_stage(llm)
         requests = {
             id(model): Requests(
-                Chat(model, services),
+                model,
                 account=account,
                 limits=self.limits,
                 services=services,
@@ -141,10 +113,9 @@ class ModelGate(Stages):
             for model in {id(each): each for each in by_stage.values()}.values()
         }
         self._requests = {stage: requests[id(model)] for stage, model in by_stage.items()}
-        self._embedder = (
-            None
-            if embedder is None
-            else GateEmbedder(
+        self._embedder: GateEmbedder | None = None
+        if embedder is not None:
+            self._embedder = GateEmbedder(
                 embedder,
                 services=services,
                 mapper=self._mapper,
@@ -154,18 +125,6 @@ class ModelGate(Stages):
                 pending=self._pending,
                 dimension=dimension,
             )
-        )
-
-    def _begin(self) -> None:
-        """Reset costs and failures."""
-        self.ledger = Ledger(self._spending)
-        self.failures: list[Failure] = []
-        self.prompts_used: dict[str, str] = {}
-        self._units = 0
-        self._needed: list[Failure] = []  # those of units that the operation cannot do without
-        self._texts = 0  # to embed
-        self._unembedded: list[Failure] = []
-        self._answered = False
 
     def apart(self) -> Self:
         """A gate to the same services, cache and budget, with its own costs and failures."""
@@ -249,7 +208,6 @@ class ModelGate(Stages):
                             self._advance(scope, items[index].units)
                     except BudgetExceeded as error:
                         over.append(error)
-                        return
                     if over:
                         return
 
@@ -268,46 +226,27 @@ class ModelGate(Stages):
                 raise self._sender(task.name).exceeded(scope) from over[0]
         return results
 
-    def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
-        # Names and answers that cannot be read quote texts, which are not logged by default.
-        why = "its answer cannot be read" if isinstance(error, ParseFailed) else str(error)
-        failure = self._listed(scope.stage, item.item, str(error), item.sources, why)
-        if required:
-            self._count(failure, self._needed, self._units)
-        return failure
-
-    def _listed(self, stage: str, item: str, reason: str, sources: Sequence[str], why: str) -> Failure:
-        """A failure, added to `failures` and logged with the reason `why`."""
-        failure = Failure(stage, item, reason, tuple(sources), self.documents_of(sources))
-        logger.warning("%s: a unit failed (%s): %s", stage, failure.place or "no document", why)
-        logger.debug("%s: %s failed: %s", stage, item, reason)
-        self.failures.append(failure)
-        return failure
-
-    def _count(self, failure: Failure, failures: list[Failure], units: int) -> None:
-        """Add to the failures among units; `TooManyFailures` if these are more than may fail."""
-        failures.append(failure)
-        if len(failures) > max(_FEW, self._max_failures * units):
-            raise too_many(failures, units, self._max_failures)
-
     async def _call(self, task: Task[T], item: CallItem) -> T:
-        identity = self._sender(task.name).chat.identity
-        call = Call.of(replace(task, prompt=self._prompt(task.prompt)), item, identity)
+        call = self._prepared(task, item)
         cached, value = self._cached(call)
         if not cached:
             (answer, value), joined = await self._pending.share(
                 call.key, lambda pending: self._ask_model(pending, call)
             )
-            if joined:  # a value of its own from an answer that another caller got
-                value = self._parsed_again(call, answer)
-        if cached or joined:
-            scope = self._scope_for(task.name)
-            scope.ledger.add(scope.stage, Usage(cached_calls=1))
-        result: T = value
-        return result
+            if not joined:
+                return value  # type: ignore[no-any-return]
+            value = call.task.parse(answer)  # of its own, from an answer that another caller got
+        scope = self._scope_for(task.name)
+        scope.ledger.add(scope.stage, Usage(cached_calls=1))
+        return value  # type: ignore[no-any-return]
+
+    def _prepared(self, task: Task[T], item: CallItem) -> Call[T]:
+        sender = self._sender(task.name)
+        return Call.of(replace(task, prompt=self._prompt(task.prompt)), item, sender.identity)
 
     def _prompt(self, prompt: Prompt) -> Prompt:
-        used = prompt.replaced_by(self._templates)
+        template = self._templates.get(prompt.name)
+        used = prompt if template is None else Prompt(prompt.name, template, partial=True)
         self.prompts_used.setdefault(used.name, used.fingerprint)
         return used
 
@@ -326,46 +265,46 @@ class ModelGate(Stages):
         except ParseFailed:  # the task now reads answers differently
             return False, None
 
-    def _parsed_again(self, call: Call[T], answer: str) -> T:
-        value: T = call.task.parse(answer)
-        return value
-
     async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
         """Ask the model, and once more if the answer is unreadable or cut off; keep a usable one.
 
         If the second answer is no better, a readable part is used where the task allows it. It is listed and
         not kept.
         """
-        scope = self._scope_for(call.task.name)
-        replies: list[Reply[T]] = []
+        task, scope = call.task, self._scope_for(call.task.name)
+        parts: list[tuple[Completion, T, ParseFailed]] = []  # of answers that were cut off
+        first: ParseFailed | None = None
         prompt = call.prompt
-        for _ in range(2):
+        while True:
+            answer = Completion("")
+            value: T | None = None
+            fault: ParseFailed | None
             try:
                 answer = await self._request(call, prompt, scope, pending)
                 self._answered = True
-                reply = self._judged(call, answer)
-            except ParseFailed as fault:  # a framework read the answer itself, and could not
+                value, fault = self._judged(task, answer)
+            except ParseFailed as unreadable:  # also by a framework that reads the answer itself
                 self._answered = True
-                reply = Reply(Completion(""), None, fault)
-            if reply.fault is None:
-                return self._keep(call, reply)
+                fault = unreadable
+            if fault is None:
+                self._keep(call, answer)
+                return answer, value  # type: ignore[return-value]  # there is no fault
             if pending.halted:
-                raise reply.fault
-            replies.append(reply)
-            if reply.answer.finish == "filtered":
+                raise fault
+            if value is not None:
+                parts.append((answer, value, fault))
+            if first is not None or answer.finish == "filtered":
                 break
-            if len(replies) == 1:
-                logger.info("%s: asking again, since %s", call.task.name, reply.fault)
-                prompt = repair_request(call.prompt, reply.answer, str(reply.fault))
-        first, second = replies[0], replies[-1]
-        for reply in (second, first):
-            if reply.value is not None:
-                if not call.task.answers_question:  # an answer says how it ended
-                    self._note_incomplete(call, scope, reply.fault)
-                return reply.answer, reply.value
-        assert second.fault is not None
-        reason = f"{second.fault} (in the repaired answer; in the first: {first.fault})"
-        raise ParseFailed(reason, finish=second.fault.finish) from second.fault
+            first = fault
+            logger.info("%s: asking again, since %s", task.name, fault)
+            prompt = repair_request(call.prompt, answer, str(fault))
+        for answer, part, cut in reversed(parts):
+            if not task.answers_question:  # an answer says how it ended
+                reason = f"the answer is incomplete, and what can be read of it is used: {cut}"
+                self._list(scope.stage, call.item, reason, call.sources, reason)
+            return answer, part
+        reason = f"{fault} (in the repaired answer; in the first: {first or fault})"
+        raise ParseFailed(reason, finish=fault.finish) from fault
 
     async def _request(
         self, call: Call[T], prompt: Messages, scope: Scope, pending: PendingCall
@@ -373,41 +312,32 @@ class ModelGate(Stages):
         """One answer; `prompt` is the call's own, or the repair request."""
         return await self._sender(call.task.name).ask(call.task, prompt, scope=scope, pending=pending)
 
-    def _note_incomplete(self, call: Call[T], scope: Scope, fault: object) -> None:
-        """List an answer of which only a part is used. It does not count as failed."""
-        logger.warning("%s: an incomplete answer is used: %s", call.task.name, fault)
-        reason = f"the answer is incomplete, and what can be read of it is used: {fault}"
-        documents = self.documents_of(call.sources)
-        self.failures.append(Failure(scope.stage, call.item, reason, tuple(call.sources), documents))
-
-    def _judged(self, call: Call[T], answer: Completion) -> Reply[T]:
-        """An answer with its value and what is wrong with it."""
-        finish, filtered = answer.finish, "the provider's content filter stopped the answer"
-        if finish == "filtered" and not call.task.answers_question:
-            raise CallFailed(filtered, finish=finish)
-        if finish == "refused":
-            return Reply(answer, None, ParseFailed(f"the model declines: {answer[:120]!r}", finish=finish))
-        try:
-            value = call.task.parse(answer)
-        except ParseFailed as fault:
-            fault.finish = fault.finish or finish
-            return Reply(answer, None, fault)
+    def _judged(self, task: Task[Any], answer: Completion) -> tuple[Any, ParseFailed | None]:
+        """What can be used of an answer, and what is wrong with it; `ParseFailed` if it cannot be read."""
+        finish, cut = answer.finish, ""
         if finish == "filtered":
-            cut = filtered
+            cut = "the provider's content filter stopped the answer"
+            if not task.answers_question:
+                raise CallFailed(cut, finish=finish)
+        elif finish == "refused":
+            raise ParseFailed(f"the model declines: {answer[:120]!r}", finish=finish)
         elif finish == "length":
             cut = "it was cut off at the model's limit of tokens; write less, and come to the end"
-        elif call.task.schema is not None and lacks_end(answer):
+        try:
+            value = task.parse(answer)
+        except ParseFailed as fault:
+            fault.finish = fault.finish or finish
+            raise
+        if not cut and task.schema is not None and lacks_end(answer):
             cut = "its JSON stops before the end; write less, and close every bracket"
-        else:
-            return Reply(answer, value, None)
-        return Reply(answer, value if call.task.usable_in_part else None, ParseFailed(cut))
+        # An answer without its end is better than none if it is JSON, or somebody waits for it.
+        usable = not cut or task.schema is not None or task.answers_question
+        return value if usable else None, ParseFailed(cut) if cut else None
 
-    def _keep(self, call: Call[T], reply: Reply[T]) -> tuple[str, T]:
+    def _keep(self, call: Call[T], answer: str) -> None:
         if self._cache is not None:
-            name, model = call.task.name, self._sender(call.task.name).chat.name
-            self._cache.put(call.key, str(reply.answer), task=name, model=model, sources=call.sources)
-        value: T = reply.value  # type: ignore[assignment]  # there is no fault
-        return reply.answer, value
+            name, model = call.task.name, self._sender(call.task.name).name
+            self._cache.put(call.key, str(answer), task=name, model=model, sources=call.sources)
 
     async def stream(
         self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300
@@ -415,22 +345,13 @@ class ModelGate(Stages):
         """An answer in pieces, as the model writes it, without thoughts; counted, not cached.
 
         The last item is the whole answer, a `Completion`. If the model fails once a piece is out, the answer
-        is broken off there, and a warning tells why.
-
-        Raises
-        ------
-        CallFailed
-            Before the first piece: the model failed, declined, or wrote nothing.
-        ModelError
-            There is no model, or it refuses every call.
-        BudgetExceeded
-            The call would go beyond the budget.
+        is broken off there, and a warning tells why. Raises as `call` does, before the first piece.
         """
         task = Task(
             stage, prompt, plain_text, lambda values: "", expected_output_tokens=expected_output_tokens
         )
         requests, text = self._sender(stage), self._prompt(prompt).render(values)
-        cleaner, held, begun, reason, tells = Cleaner(thinking=requests.chat.thinks), "", False, "", False
+        cleaner, held, begun, reason, tells = Cleaner(thinking=requests.thinks), "", False, "", False
         started = time.perf_counter()
         try:
             async with aclosing(requests.stream(text, task, scope=Scope(self.ledger, stage, None))) as pieces:
@@ -452,7 +373,7 @@ class ModelGate(Stages):
         reason = reason or (BROKEN_OFF if tells else "")
         finish = Completion("", finish_reason=reason).finish
         held += cleaner.close(cut=finish == "length")
-        requests.chat.learn(cleaner)
+        requests.learn(cleaner)
         if not begun and (finish == "refused" or is_refusal(cleaner.text)):
             raise ParseFailed(f"the model declines: {cleaner.text[:120]!r}", finish="refused")
         if not cleaner.text:
@@ -491,10 +412,7 @@ class ModelGate(Stages):
         spans: Sequence[Spans],
         sources: Sequence[Sequence[str]] | None = None,
     ) -> tuple[Vectors, list[Vectors]]:
-        """Unit vectors of texts, and for each text those of its parts, shape (parts, dimension).
-
-        See `embed`.
-        """
+        """As `embed`, and for each text the unit vectors of its parts, shape (parts, dimension)."""
         embedder = self._need_embedder()
         passages = [TextWithParts(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
         self._texts += len(texts)
@@ -506,13 +424,10 @@ class ModelGate(Stages):
                 self._advance(scope, done)
 
             def refuse(passage: TextWithParts, reason: str) -> None:
-                own = (
-                    {each for at, given in enumerate(passages) if given == passage for each in sources[at]}
-                    if sources
-                    else ()
-                )
-                item = next(iter(own)) if len(own) == 1 else excerpt(passage.text)
-                failure = self._listed(stage, item, reason, sorted(own), reason)
+                places = [at for at, given in enumerate(passages) if given == passage] if sources else []
+                own = sorted({each for at in places for each in (sources or ())[at]})
+                item = own[0] if len(own) == 1 else excerpt(passage.text)
+                failure = self._list(stage, item, reason, own, reason)
                 self._count(failure, self._unembedded, self._texts)
 
             rows = await embedder.passages(stage, passages, advance, refuse)

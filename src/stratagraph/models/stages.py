@@ -1,33 +1,56 @@
-"""The stages of an operation: their usage, seconds and progress, and pure functions on the mapper."""
+"""The stages of an operation: usage, seconds, progress and failures, and pure functions on the mapper."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from stratagraph.errors import CallFailed, ParseFailed
 from stratagraph.mapping import growing, in_order
 from stratagraph.models.budget import Ledger, Scope
+from stratagraph.models.retry import too_many
+from stratagraph.models.task import CallItem
 from stratagraph.models.tracing import logger, span, usage_attributes
 from stratagraph.system.threads import in_thread, stoppable
-from stratagraph.types.protocols import Mapper, Progress
-from stratagraph.types.records import Usage
+from stratagraph.types.protocols import Mapper, Progress, SpendingJournal
+from stratagraph.types.records import Failure, Usage
 
 R = TypeVar("R")
 S = TypeVar("S")
+DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
+"""Names the documents of some chunks."""
+_FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 _scope: ContextVar[Scope | None] = ContextVar("stratagraph_stage", default=None)
 
 
 class Stages:
-    """The part of a gate that knows which stage is under way."""
+    """The part of a gate that knows which stage is under way, and what it cost and failed at."""
 
-    ledger: Ledger
-
-    def __init__(self, progress: Progress | None, mapper: Mapper) -> None:
+    def __init__(
+        self, progress: Progress | None, mapper: Mapper, spending: SpendingJournal | None, max_failures: float
+    ) -> None:
+        if not 0 <= max_failures <= 1:
+            raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
+        self.documents_of: DocumentsOf = lambda chunks: ()
         self._progress = progress
         self._mapper = mapper
+        self._spending = spending
+        self._max_failures = max_failures
+        self._begin()
+
+    def _begin(self) -> None:
+        """Reset costs and failures."""
+        self.ledger = Ledger(self._spending)
+        self.failures: list[Failure] = []
+        self.prompts_used: dict[str, str] = {}
+        self._units = 0
+        self._needed: list[Failure] = []  # those of units that the operation cannot do without
+        self._texts = 0  # to embed
+        self._unembedded: list[Failure] = []
+        self._answered = False
 
     async def compute(
         self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
@@ -112,9 +135,31 @@ class Stages:
 
     def _advance(self, scope: Scope, count: int) -> None:
         scope.done += count
-        if count and self._progress is not None:
-            self._progress.advance(scope.stage, count)
+        if count:
+            self.advance(scope.stage, count)
 
     def _scope_for(self, name: str) -> Scope:
         scope = _scope.get()
         return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
+
+    def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
+        # Names and answers that cannot be read quote texts, which are not logged by default.
+        why = "its answer cannot be read" if isinstance(error, ParseFailed) else str(error)
+        failure = self._list(scope.stage, item.item, str(error), item.sources, why)
+        if required:
+            self._count(failure, self._needed, self._units)
+        return failure
+
+    def _list(self, stage: str, item: str, reason: str, sources: Sequence[str], why: str) -> Failure:
+        """A failure, added to `failures` and logged with the reason `why`."""
+        failure = Failure(stage, item, reason, tuple(sources), self.documents_of(sources))
+        logger.warning("%s: a unit failed (%s): %s", stage, failure.place or "no document", why)
+        logger.debug("%s: %s failed: %s", stage, item, reason)
+        self.failures.append(failure)
+        return failure
+
+    def _count(self, failure: Failure, failures: list[Failure], units: int) -> None:
+        """Add to the failures among units; `TooManyFailures` if these are more than may fail."""
+        failures.append(failure)
+        if len(failures) > max(_FEW, self._max_failures * units):
+            raise too_many(failures, units, self._max_failures)

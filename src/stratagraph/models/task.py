@@ -96,11 +96,6 @@ class Prompt:
         *system, user = _USER.split(_delimited(self.template, values), maxsplit=1)
         return Messages("".join(_filled(part, values).strip() for part in system), _filled(user, values))
 
-    def replaced_by(self, templates: Mapping[str, str]) -> Prompt:
-        """The prompt with the template that is given for its name, if there is one."""
-        template = templates.get(self.name)
-        return self if template is None else Prompt(self.name, template, partial=True)
-
 
 @dataclass(frozen=True)
 class Task(Generic[T]):
@@ -131,11 +126,6 @@ class Task(Generic[T]):
     schema: type[BaseModel] | None = None
     expected_output_tokens: int = 200
     answers_question: bool = False
-
-    @property
-    def usable_in_part(self) -> bool:
-        """Whether an answer without its end is better than none, as JSON and an awaited answer are."""
-        return self.schema is not None or self.answers_question
 
 
 def answer_text(value: Any) -> str:
