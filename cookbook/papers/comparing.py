@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 from papers.corpus import json_task
 from stratagraph import _sync
 from stratagraph.eval import Dataset, Difference, Evaluation, Question, Row, paired_difference
-from stratagraph.eval.judging import mean_kappa, verdicts, with_cost
+from stratagraph.eval.answering import mean_kappa, verdicts, with_cost
 from stratagraph.eval.report import drawn
 from stratagraph.models.gate import CallItem
 from stratagraph.text.sentences import clip

@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stratagraph.eval import Dataset, Question, load_dataset
-from stratagraph.eval.datasets import DEMO, ReadDocument, assembled, read_documents
-from stratagraph.eval.fields import Record as Fields
-from stratagraph.eval.fields import texts
+from stratagraph.eval.datasets import DEMO, ReadDocument, assembled, read_documents, texts
+from stratagraph.eval.datasets import Record as Fields
 from stratagraph.importing.lines import json_value
 
 QUESTIONS = "_questions.json"  # of GraphRAG-Bench

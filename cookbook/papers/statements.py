@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from papers.corpus import json_task
 from stratagraph.eval import Evaluation, Question, Row
-from stratagraph.eval.judging import verdicts, with_cost
+from stratagraph.eval.answering import verdicts, with_cost
 from stratagraph.eval.metrics import mean
 from stratagraph.eval.report import drawn, means
 from stratagraph.methods.reports import numbers_in

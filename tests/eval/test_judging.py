@@ -9,7 +9,7 @@ import pytest
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
 from stratagraph.eval import AnswerConfig, evaluate
-from stratagraph.eval.judging import cohen_kappa, mean_kappa
+from stratagraph.eval.answering import cohen_kappa, mean_kappa
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.types.records import Usage
 

@@ -3,13 +3,13 @@
 >>> from stratagraph.eval import evaluate
 >>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
 
-    datasets, fields            corpora with questions
-    names                       names of rows, and what is wrong with them
-    harness                     `evaluate`: one row after the other
-    rankers, embedding          what is measured: searches in an index of the run, and your own rankers
-    scoring, metrics            asking a ranker, metrics of one question, intervals of differences
-    answering, judging          answers by a model, and models as judges of them
-    results, report             rows, and what is shown and written of them
+    datasets            corpora with questions
+    names               names of rows, and what is wrong with them
+    harness             `evaluate`: one row after the other
+    rankers, embedding  what is measured: searches in an index of the run, and your own rankers
+    scoring, metrics    asking a ranker, metrics of one question, intervals of differences
+    answering           answers by a model, and models as judges of them
+    report              rows, and what is shown and written of them
 
 The systems that the papers compare with, and the papers' tables, are programs in `cookbook/papers`.
 """
@@ -21,8 +21,7 @@ from stratagraph.eval.datasets import Dataset, Question, load_dataset
 from stratagraph.eval.harness import evaluate
 from stratagraph.eval.metrics import Difference, paired_difference
 from stratagraph.eval.rankers import Indexing, Passage, Ranker
-from stratagraph.eval.report import Evaluation
-from stratagraph.eval.results import Row
+from stratagraph.eval.report import Evaluation, Row
 
 __all__ = [
     "AnswerConfig",

@@ -19,16 +19,12 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """A list with commas."""
     return None if value is None else split_names(value)
 
 
 def _settings(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Settings from a JSON file."""
-    if value is None:
-        return None
     try:
-        return json.loads(Path(value).read_text("utf-8"))
+        return None if value is None else json.loads(Path(value).read_text("utf-8"))
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not JSON: {error}") from error
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
-from stratagraph.eval.fields import Record
-from stratagraph.importing import Imported, read_extraction, read_openie
-from stratagraph.importing.lines import is_export
+from stratagraph.importing import read_extraction, read_openie
+from stratagraph.importing.lines import is_export, json_lines, json_objects
 from stratagraph.types.records import Chunk, Document, Extraction, Metadata
 
 StrPath = str | os.PathLike[str]
@@ -53,6 +53,65 @@ class Question:
     answers: tuple[str, ...] = ()
     supporting_ids: tuple[str, ...] = ()
     type: str = ""
+
+
+class Record(NamedTuple):
+    """An object of a file, and its place as `file:line`. A field of another type raises `ValueError`."""
+
+    place: str
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> list[Self]:
+        """The objects of JSON lines (`.jsonl`), or of a JSON list."""
+        objects = json_lines(path) if path.suffix == ".jsonl" else json_objects(path)
+        return [cls(place, fields) for place, fields in objects]
+
+    def wrong(self, key: str, wanted: str) -> ValueError:
+        """The error for a field that is not what is wanted."""
+        return ValueError(f"{self.place}: {key!r} must be {wanted}, not {self.fields.get(key)!r:.60}")
+
+    def texts(self, *keys: str) -> tuple[str, ...]:
+        """Answers or ids under some keys, one or a list each, as strings without blank ones."""
+        return tuple(text for key in keys for text in texts(self.fields.get(key), f"{self.place}: {key!r}"))
+
+    def word(self, *keys: str) -> str:
+        """The string or number under the first key that has one, else empty."""
+        for key in keys:
+            value = self.fields.get(key)
+            if value is not None and not _is_plain(value):
+                raise self.wrong(key, "a string")
+            if value is not None and str(value).strip():
+                return str(value)
+        return ""
+
+    @property
+    def title(self) -> str:
+        """The title, with single spaces; may be empty."""
+        return " ".join(self.word("title").split())
+
+    def text(self, key: str) -> str:
+        """The string or whole number under a key, which must exist, as a string."""
+        value = self.fields.get(key)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self.wrong(key, "a string")
+        return str(value)
+
+
+def texts(values: Any, what: str) -> tuple[str, ...]:
+    """A string or number, or a list of them, without blank ones; `what` names the place and the key."""
+    listed = [each for each in (values if isinstance(values, list) else [values]) if each is not None]
+    for value in listed:
+        if not _is_plain(value):
+            raise ValueError(f"{what} must be a string, a number or a list of them, not {value!r:.60}")
+    return tuple(text for text in map(str, listed) if text.strip())
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be shown as text; true and false have no agreed wording."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 class ReadDocument(NamedTuple):
@@ -282,26 +341,29 @@ def _distinct_questions(
 
 
 def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
-    if is_export(path):
-        imported = _of_documents(read_extraction(path), dataset.documents)
-    else:
+    """The dataset with what a file tells of its passages.
+
+    Of an export, the passages of the corpus; documents that it does not have stay as they are.
+    """
+    if not is_export(path):
         imported = read_openie(path, documents=dataset.documents)
-    notes = dict(dataset.notes)
-    for what, count in imported.notes.items():
-        notes[FROM_EXTRACTION + what] = (f"{count} times",)
-    documents = tuple(item for item in imported.documents if isinstance(item, Document | Chunk))
-    return replace(dataset, documents=documents, extractions=imported.extractions, notes=notes)
-
-
-def _of_documents(exported: Imported, documents: Sequence[Document | Chunk]) -> Imported:
-    """The passages of the documents in an export, and the documents that it does not have as they are."""
-    by_id = {document.id: document for document in documents}
-    chunks = [chunk for chunk in exported.documents if isinstance(chunk, Chunk)]
-    of_corpus = [chunk for chunk in chunks if chunk.document_id in by_id]
-    lacking = [by_id[identity] for identity in by_id.keys() - {chunk.document_id for chunk in of_corpus}]
-    counts = {
-        "passages of documents that are not in the corpus: left out": len(chunks) - len(of_corpus),
-        "documents that are not in the export: read as they are": len(lacking),
-    }
-    notes = {what: count for what, count in counts.items() if count}
-    return Imported([*of_corpus, *sorted(lacking, key=lambda each: each.id)], exported.extractions, notes)
+        documents = [item for item in imported.documents if isinstance(item, Document | Chunk)]
+        counts = imported.notes
+    else:
+        imported = read_extraction(path)
+        by_id = {document.id: document for document in dataset.documents}
+        chunks = [chunk for chunk in imported.documents if isinstance(chunk, Chunk)]
+        known = [chunk for chunk in chunks if chunk.document_id in by_id]
+        lacking = sorted(by_id.keys() - {chunk.document_id for chunk in known})
+        documents = [*known, *(by_id[identity] for identity in lacking)]
+        counts = {
+            "passages of documents that are not in the corpus: left out": len(chunks) - len(known),
+            "documents that are not in the export: read as they are": len(lacking),
+        }
+    notes = {FROM_EXTRACTION + what: (f"{count} times",) for what, count in counts.items() if count}
+    return replace(
+        dataset,
+        documents=tuple(documents),
+        extractions=imported.extractions,
+        notes={**dataset.notes, **notes},
+    )

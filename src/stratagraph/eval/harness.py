@@ -14,15 +14,13 @@ from typing import Any
 
 import stratagraph
 from stratagraph.config import Config, as_config
-from stratagraph.eval.answering import AnswerConfig, answered
+from stratagraph.eval.answering import AnswerConfig, answered, judged
 from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratagraph.eval.embedding import shared_embedder
-from stratagraph.eval.judging import judged
 from stratagraph.eval.metrics import paired_difference
 from stratagraph.eval.names import EVAL_VIEWS, KNOWN, PLAIN, RowName, check_rows
 from stratagraph.eval.rankers import Indexes, IndexRanker, Ranker, Workbench
-from stratagraph.eval.report import Evaluation
-from stratagraph.eval.results import Row
+from stratagraph.eval.report import Evaluation, Row
 from stratagraph.eval.scoring import Cutoffs, ask_all
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget

@@ -1,4 +1,4 @@
-"""An evaluation: its rows, files of it, and its tables for a terminal."""
+"""An evaluation: what was measured of each ranker, files of it, and its tables for a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,70 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stratagraph.eval.datasets import FROM_EXTRACTION, Question, StrPath
 from stratagraph.eval.metrics import Difference, mean
-from stratagraph.eval.results import Row
-from stratagraph.eval.scoring import Cutoffs
-from stratagraph.types.records import Usage
+from stratagraph.eval.rankers import Indexing
+from stratagraph.eval.scoring import Cutoffs, Scores
+from stratagraph.types.records import Failure, Usage
 
 NOISE = "~"
 _NAMED = 3  # ids shown in a note
 _SHOWN = 0.05  # seconds of a stage that is shown
+
+
+@dataclass(frozen=True)
+class Row:
+    """Results of one ranker.
+
+    Parameters
+    ----------
+    name, description
+        The ranker's name, and a line on what it is.
+    error
+        Why there are no results, or not all.
+    scores
+        By metric, one value for each question; None where a metric does not apply.
+    latency_ms, cpu_ms
+        Wall and processor time of each search in milliseconds, without the embedding of the question.
+    indexing
+        Cost of making the ranker ready; None if there was none.
+    differences
+        By metric, the difference to the reference; empty in the reference's row.
+    answers
+        The model's answers, if any were asked for; None where the call failed.
+    contexts
+        The contexts of the answers.
+    asking, usage, judging
+        Model calls and tokens of the searches (each question once), of the answers, and of the judges.
+    agreement
+        Mean of Cohen's kappa over pairs of judges on correctness; None with one judge.
+    failures
+        What failed without ending the row: answers (they score 0), verdicts (left out), and calls of the
+        build or of a search that were replaced by something else.
+    """
+
+    name: str
+    description: str
+    error: str = ""
+    scores: Scores = field(default_factory=dict)
+    latency_ms: tuple[float, ...] = ()
+    cpu_ms: tuple[float, ...] = ()
+    indexing: Indexing | None = None
+    differences: Mapping[str, Difference] = field(default_factory=dict)
+    answers: tuple[str | None, ...] = ()
+    contexts: tuple[str, ...] = ()
+    asking: Usage = field(default_factory=Usage)
+    usage: Usage = field(default_factory=Usage)
+    judging: Usage = field(default_factory=Usage)
+    agreement: float | None = None
+    failures: tuple[Failure, ...] = ()
+
+    def latency(self, percentile: float) -> float | None:
+        """A percentile of `latency_ms`, such as 50 or 95."""
+        return float(np.percentile(self.latency_ms, percentile)) if self.latency_ms else None
+
 
 Table = list[list[str]]
 Cell = Callable[[Row], str]
@@ -123,23 +178,6 @@ class Evaluation:
         """Write a CSV file with a line for each ranker and type of question, `all` first."""
         save_csv([self], path)
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """The lines of `save_csv`."""
-        for row in self.rows:
-            for type_ in (None, *(self.types if row.scores else ())):
-                questions = [each for each in self.questions if type_ is None or each.type == type_]
-                line: dict[str, Any] = {"dataset": self.dataset, "name": row.name, "type": type_ or "all"}
-                line |= {"questions": len(questions), "error": row.error}
-                line |= {metric: self.mean(row.name, metric, type_) for metric in row.scores}
-                if type_ is None:
-                    line |= {"p50_ms": row.latency(50), "p95_ms": row.latency(95), "cpu_ms": mean(row.cpu_ms)}
-                if type_ is None and (cost := row.indexing):
-                    line |= {"index_seconds": cost.seconds, "index_cpu_seconds": cost.cpu_seconds}
-                    line |= {"index_calls": cost.usage.calls + cost.usage.cached_calls}
-                    line |= {"index_tokens": cost.usage.input_tokens + cost.usage.output_tokens}
-                    line |= {"index_bytes": cost.bytes}
-                yield {key: f"{cell:.6g}" if isinstance(cell, float) else cell for key, cell in line.items()}
-
 
 _COSTS = (
     *("p50_ms", "p95_ms", "cpu_ms", "index_seconds", "index_cpu_seconds"),
@@ -161,7 +199,24 @@ def save_csv(evaluations: Sequence[Evaluation], path: StrPath) -> None:
         writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
         for each in evaluations:
-            writer.writerows(each.lines())
+            for row in each.rows:
+                for type_ in (None, *(each.types if row.scores else ())):
+                    writer.writerow(_line(each, row, type_))
+
+
+def _line(evaluation: Evaluation, row: Row, type_: str | None) -> dict[str, Any]:
+    questions = [each for each in evaluation.questions if type_ is None or each.type == type_]
+    line: dict[str, Any] = {"dataset": evaluation.dataset, "name": row.name, "type": type_ or "all"}
+    line |= {"questions": len(questions), "error": row.error}
+    line |= {metric: evaluation.mean(row.name, metric, type_) for metric in row.scores}
+    if type_ is None:
+        line |= {"p50_ms": row.latency(50), "p95_ms": row.latency(95), "cpu_ms": mean(row.cpu_ms)}
+    if type_ is None and (cost := row.indexing):
+        line |= {"index_seconds": cost.seconds, "index_cpu_seconds": cost.cpu_seconds}
+        line |= {"index_calls": cost.usage.calls + cost.usage.cached_calls}
+        line |= {"index_tokens": cost.usage.input_tokens + cost.usage.output_tokens}
+        line |= {"index_bytes": cost.bytes}
+    return {key: f"{cell:.6g}" if isinstance(cell, float) else cell for key, cell in line.items()}
 
 
 def tables(evaluation: Evaluation) -> str:

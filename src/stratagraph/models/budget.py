@@ -161,9 +161,8 @@ class Account:
 
     def charge(self, estimate: Usage, used: Usage) -> None:
         """Replace a promise by what was really used."""
-        given_back = Usage(-estimate.calls, 0, -estimate.input_tokens, -estimate.output_tokens)
         with self._lock:
-            self._promised += given_back
+            self._promised -= estimate
             self.spent += used
 
 
@@ -232,14 +231,6 @@ class Ledger:
                 self._models[model] += usage
         if model and self._journal is not None:
             self._journal.spend(model, usage)
-
-    def include(self, other: Ledger) -> None:
-        """Add the sums of another ledger."""
-        stages, models = other.stages, other.models
-        with self._lock:
-            for own, added in ((self._stages, stages), (self._models, models)):
-                for name, usage in added.items():
-                    own[name] += usage
 
     def resume(self, earlier: Mapping[str, Usage]) -> None:
         """Begin with the usage of each model before the operation was interrupted."""

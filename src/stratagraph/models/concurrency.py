@@ -188,18 +188,26 @@ class Limiter:
             self._tokens.take(tokens)
 
 
-class Threads:
-    """The threads of blocking models, started on demand."""
+class Services:
+    """What all gates of an index share: slots, rates, threads, and what was learnt of models.
 
-    def __init__(self, limits: Limits) -> None:
-        self._count = limits.concurrency + limits.embed_concurrency
-        self._start()
-        after_fork(self._start)
+    `refused` holds the name of a model, its server's address, and a schema or feature that it rejected.
+    `thinks` tells by name and address whether answers began with a thought that no mark announced.
+    """
 
-    def _start(self) -> None:
-        self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratagraph-model")
+    def __init__(self, limits: Limits, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.limiter = Limiter(limits, sleep=sleep)
+        self.embed_slots = Slots(limits.embed_concurrency)
+        self.refused: set[tuple[str, str, str]] = set()
+        self.thinks: dict[tuple[str, str], bool] = {}
+        self._threads = limits.concurrency + limits.embed_concurrency
+        self._start_threads()
+        after_fork(self._start_threads)
 
-    async def run(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    def _start_threads(self) -> None:
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="stratagraph-model")
+
+    async def in_thread(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """Call a user's blocking function in a thread with the caller's context.
 
         A thread cannot be stopped: if the caller is cancelled, the slot stays held until it ends. A model
@@ -216,21 +224,6 @@ class Threads:
         slot.thread = self._pool.submit(contextvars.copy_context().run, contained)
         result: R = await asyncio.wrap_future(slot.thread)
         return result
-
-
-class Services:
-    """What all gates of an index share: slots, rates, threads, and what was learnt of models.
-
-    `refused` holds the name of a model, its server's address, and a schema or feature that it rejected.
-    `thinks` tells by name and address whether answers began with a thought that no mark announced.
-    """
-
-    def __init__(self, limits: Limits, *, sleep: Sleep = asyncio.sleep) -> None:
-        self.limiter = Limiter(limits, sleep=sleep)
-        self.embed_slots = Slots(limits.embed_concurrency)
-        self.threads = Threads(limits)
-        self.refused: set[tuple[str, str, str]] = set()
-        self.thinks: dict[tuple[str, str], bool] = {}
 
 
 class PendingCall:
@@ -269,15 +262,6 @@ class PendingCall:
             self.outcome.set_exception(error)
             self.outcome.exception()  # marks it as retrieved: perhaps nobody waits any more
 
-    def hand_over(self, task: asyncio.Task[Any]) -> None:
-        """Give waiting callers what the task ended with."""
-        if task.cancelled():
-            self.outcome.cancel()
-        elif (error := task.exception()) is not None:
-            self.give_up(error)
-        elif not self.outcome.done():
-            self.outcome.set_result(task.result())
-
 
 class PendingCalls:
     """All calls of a gate that are under way."""
@@ -308,7 +292,12 @@ class PendingCalls:
         def end(task: asyncio.Task[Any]) -> None:
             self._all.discard(pending)
             forget()
-            pending.hand_over(task)
+            if task.cancelled():
+                pending.outcome.cancel()
+            elif (error := task.exception()) is not None:
+                pending.give_up(error)
+            elif not pending.outcome.done():
+                pending.outcome.set_result(task.result())
 
         if shared is None:
             pending.task = loop.create_task(run(pending))

@@ -156,7 +156,7 @@ class GateEmbedder:
         self.here = isinstance(embedder, LOCAL)
         self.slots = services.embed_slots
         self._embedder = embedder
-        self._threads = services.threads
+        self._services = services
         self._mapper = mapper
         self._in_worker: Callable[[tuple[str, Sequence[Any]]], Any] | None = None
         if goes_along(embedder, mapper) and (mapper.embed or not isinstance(embedder, HashingEmbedder)):
@@ -182,17 +182,14 @@ class GateEmbedder:
     async def query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,)."""
         returned = await self._attempt("embed_query", (text,), [text], lambda _: "the question", None)
-        return self._question_vector(returned, text)
+        return np.asarray(self._checked([returned], [text], lambda _: "the question")[0])
 
     def query_here(self, text: str) -> Vectors:
         """As `query`, at once."""
         attributes = {**request_attributes("embeddings", self.name), "stratagraph.texts": 1}
         with span(f"embeddings {self.name}", attributes, client=True):
-            return self._question_vector(self._embedder.embed_query(text), text)
-
-    def _question_vector(self, returned: Any, text: str) -> Vectors:
-        vector: Vectors = self._checked([returned], [text], lambda _: "the question")[0]
-        return vector
+            returned = self._embedder.embed_query(text)
+            return np.asarray(self._checked([returned], [text], lambda _: "the question")[0])
 
     def _checked(
         self,
@@ -353,7 +350,7 @@ class GateEmbedder:
             )
         native, blocking = (getattr(self._embedder, name, None) for name in (f"a{method}", method))
         if blocking is not None and (native is None or in_background()):
-            return await self._threads.run(slot, blocking, *arguments)
+            return await self._services.in_thread(slot, blocking, *arguments)
         if native is not None:
             return await native(*arguments)
         if method == "embed_query":

@@ -299,7 +299,7 @@ class Requests:
         keywords = {"schema": schema} if self._with_schema else {}
         prompt = self._sent(prompt)
         if self._blocking is not None and (self._async is None or _sync.in_background()):
-            answer = await self._services.threads.run(slot, self._blocking, prompt, **keywords)
+            answer = await self._services.in_thread(slot, self._blocking, prompt, **keywords)
         else:
             try:
                 answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
@@ -367,8 +367,8 @@ class Requests:
         prompt = self._sent(prompt)
         astream, stream = (getattr(self._model, name, None) for name in ("astream", "stream"))
         if stream is not None and (astream is None or _sync.in_background()):
-            pieces = iter(await self._services.threads.run(slot, stream, prompt))
-            while (piece := await self._services.threads.run(slot, next, pieces, _END)) is not _END:
+            pieces = iter(await self._services.in_thread(slot, stream, prompt))
+            while (piece := await self._services.in_thread(slot, next, pieces, _END)) is not _END:
                 yield _text(piece, self.name)
         elif astream is not None:
             source = astream(prompt)

@@ -10,6 +10,8 @@ import re
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import accumulate
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 import json_repair
@@ -48,27 +50,11 @@ _REFUSAL = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _LONGEST_REFUSAL = 300
+_STATES = ("sorry", "very sorry", "so sorry", "unable to ", "not able to ")
 _DECLINING = (
-    *(
-        "i'm sorry",
-        "i'm very sorry",
-        "i'm so sorry",
-        "i am sorry",
-        "i am very sorry",
-        "i am so sorry",
-        "sorry",
-    ),
-    *(
-        "apologies",
-        "i apologize",
-        "i apologise",
-        "unfortunately",
-        "as an ai",
-        "i cannot ",
-        "i can't ",
-        "i can not ",
-    ),
-    *("i won't ", "i'm unable to ", "i am unable to ", "i'm not able to ", "i am not able to "),
+    *(f"{subject} {state}" for subject in ("i'm", "i am") for state in _STATES),
+    *("sorry", "apologies", "i apologize", "i apologise", "unfortunately", "as an ai"),
+    *("i cannot ", "i can't ", "i can not ", "i won't "),
 )
 """How refusals begin (`_REFUSAL`)."""
 
@@ -104,17 +90,17 @@ def plain_text(answer: str) -> str:
 def json_as(model: type[M]) -> Parser[M]:
     """A parser for answers that should be JSON of this shape; `ParseFailed` says what to change.
 
-    See `fit` and `read_json` for what it tolerates.
+    See `_fit` and `read_json` for what it tolerates.
     """
 
     def read(value: Any, doubtful: bool) -> M | None:
         failed: ParseFailed | None = None
-        for shaped in fit(value, model):
+        for shaped in _fit(value, model):
             # Repair makes objects out of almost anything: those must hold a field that was asked for.
-            if doubtful and not recognised(shaped, model):
+            if doubtful and not _recognised(shaped, model):
                 continue
             # Of an answer that was cut short, also all but what it was cut in.
-            for each in (shaped, drop_last(shaped)) if doubtful else (shaped,):
+            for each in (shaped, _without_last(shaped)) if doubtful else (shaped,):
                 if each is None:
                     continue
                 try:
@@ -146,7 +132,7 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     text = clean(answer)[:_LONGEST]
     if not text:
         raise ParseFailed("the answer is empty; JSON is expected")
-    if _too_deep(text):
+    if max(accumulate(_brackets(text), lambda depth, step: max(0, depth + step)), default=0) > _DEEPEST:
         raise ParseFailed(f"the brackets of the answer are nested more than {_DEEPEST} deep")
     failed, unknown = None, None
     for found, doubtful in _candidates(text):
@@ -183,15 +169,15 @@ def lacks_end(answer: str) -> bool:
     if start is None:
         return False
     source = text[start:].rstrip().removesuffix("```").rstrip()
-    if _depth(source) <= 0:  # brackets in strings count too: an unescaped quote may hide the last ones
+    if sum(_brackets(source)) <= 0:  # an unescaped quote may hide the last ones
         return False
-    depth = _depth(_STRING.sub("", source))
+    depth = sum(_brackets(_STRING.sub("", source)))
     return depth > 1 or (depth == 1 and not (source[0] == "{" and source[-1] in "]}"))
 
 
-def _depth(text: str) -> int:
-    """Brackets of a text that are open at its end."""
-    return sum(1 if each in "[{" else -1 for each in _ANY_BRACKET.findall(text))
+def _brackets(text: str) -> Iterator[int]:
+    """1 for each bracket of a text that opens, -1 for each that closes, those in strings too."""
+    return (1 if each in "[{" else -1 for each in _ANY_BRACKET.findall(text))
 
 
 def _storable(value: Any) -> Any:
@@ -203,16 +189,6 @@ def _storable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_storable(key): _storable(each) for key, each in value.items()}
     return value
-
-
-def _too_deep(text: str) -> bool:
-    """Whether brackets are nested deeper than any answer needs, those in strings included."""
-    depth = 0
-    for bracket in _ANY_BRACKET.finditer(text):
-        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
-        if depth > _DEEPEST:
-            return True
-    return False
 
 
 def readable(given: Any, read: Callable[[Any], T]) -> T:
@@ -232,28 +208,29 @@ def readable(given: Any, read: Callable[[Any], T]) -> T:
 
 def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
     """JSON values in a text, each with whether it is doubtful; complete ones first, from the last one on."""
+
+    def is_citation(value: Any) -> bool:  # numbers at most, as in `[2]`
+        return isinstance(value, list) and not any(isinstance(each, dict | list | str) for each in value)
+
     if parameters := _PARAMETER.findall(text):
         yield {one or other: _loaded(value or also) for one, value, other, also in parameters}, False
     blocks = [block.strip() for block in _FENCES.findall(text)][::-1]
     for source in (text, *blocks):
         values = [*deque(_complete(source), _MOST_VALUES)][::-1]
-        for value, _, doubtful in sorted(values, key=lambda found: _is_citation(found[0])):
+        for value, _, doubtful in sorted(values, key=lambda found: is_citation(found[0])):
             yield value, doubtful
     starts = [source[at:] for source in (*blocks, text) if (at := _first_bracket(source)) is not None]
     for source in dict.fromkeys(starts):
-        if _parses(source):  # there is nothing to repair, and nothing was cut off
-            continue
+        with suppress(ValueError, RecursionError):
+            _, end = json.JSONDecoder(strict=False).raw_decode(source)
+            if _first_bracket(source[end:]) is None:  # there is nothing to repair, and nothing was cut off
+                continue
         try:
             value = json_repair.loads(source[:_LONGEST_BROKEN], skip_json_loads=True)
         except (AssertionError, ValueError, ArithmeticError, LookupError, RecursionError):
             continue  # json_repair raises these for some unusual texts
         if isinstance(value, dict | list):
             yield value, True
-
-
-def _is_citation(value: Any) -> bool:
-    """Whether a list holds numbers at most, as in `[2]`."""
-    return isinstance(value, list) and not any(isinstance(each, dict | list | str) for each in value)
 
 
 # A parameter of a tool as Qwen3-Coder and MiniMax write it, and as GLM-4.5 does.
@@ -327,15 +304,6 @@ def _complete(text: str) -> Iterator[tuple[Any, int, bool]]:
         yield value, at, broken > 0
 
 
-def _parses(source: str) -> bool:
-    """Whether a text begins with valid JSON, and no other JSON follows."""
-    try:
-        _, end = json.JSONDecoder(strict=False).raw_decode(source)
-    except (ValueError, RecursionError):
-        return False
-    return _first_bracket(source[end:]) is None
-
-
 # As in `8/10`, `80 out of 100`, `about 7.5`, `90%`.
 _NUMBER = re.compile(
     r"[^\d\-]{0,20}(-?\d{1,9}(?:\.\d{1,9})?)(?!\d)(?:\s*(?:/|(?:out\s)?of)\s*(\d{1,9})(?!\d)|\s*%())?"
@@ -343,7 +311,7 @@ _NUMBER = re.compile(
 _SCALE = re.compile(r"\b0 to (\d{1,9})\b")
 
 
-def fit(value: Any, model: type[BaseModel]) -> Iterator[Any]:
+def _fit(value: Any, model: type[BaseModel]) -> Iterator[Any]:
     """What a JSON value may have been meant as, for an answer that should be a `model`.
 
     A list may stand for the object's only list or hold the object; an object may be wrapped in another, or be
@@ -358,21 +326,21 @@ def fit(value: Any, model: type[BaseModel]) -> Iterator[Any]:
     elif isinstance(value, dict):
         renamed = _fitted(value, model)
         yield renamed
-        if len(value) == 1 and not recognised(renamed, model):
+        if len(value) == 1 and not _recognised(renamed, model):
             inner = next(iter(value.values()))
             if isinstance(inner, dict | list):
-                yield from fit(inner, model)
-        if listed is not None and value and not recognised(renamed, model):
+                yield from _fit(inner, model)
+        if listed is not None and value and not _recognised(renamed, model):
             yield _fitted({listed: [value]}, model)
 
 
-def recognised(value: Any, model: type[BaseModel]) -> bool:
+def _recognised(value: Any, model: type[BaseModel]) -> bool:
     """Whether an object has at least one field of the model."""
     names = {key for name, field in model.model_fields.items() for key in (name, field.alias)}
     return isinstance(value, dict) and bool(names & value.keys())
 
 
-def drop_last(value: Any) -> Any | None:
+def _without_last(value: Any) -> Any | None:
     """An object without the last element of its last list, where there is more than one; else None."""
     for key in reversed(value if isinstance(value, dict) else {}):
         if isinstance(value[key], list) and len(value[key]) > 1:
@@ -443,22 +411,18 @@ def _item_type(annotation: Any) -> Any | None:
 
 
 def _number(text: str, field: FieldInfo) -> Any:
-    """The number that a text begins with; of `8/10` and `80%`, that share of the field's scale."""
+    """The number that a text begins with; of `8/10` and `80%`, that share of the field's scale.
+
+    The scale ends at the field's bound, or at the number in its description.
+    """
     match = _NUMBER.match(text)
     if match is None:
         return text
-    number, whole = float(match[1]), match[2] or ("100" if match[3] is not None else None)
-    scale = _scale(field)
-    if whole is None or scale is None or not float(whole):
-        return number
-    return number * scale / float(whole)
-
-
-def _scale(field: FieldInfo) -> float | None:
-    """The largest value of a field, by its bound or its description; None where neither says it."""
+    number, whole = float(match[1]), float(match[2] or (100 if match[3] is not None else 0))
     bounds = [each.le for each in field.metadata if getattr(each, "le", None) is not None]
     described = _SCALE.search(field.description or "")
-    return float(bounds[0]) if bounds else float(described[1]) if described else None
+    scale = bounds[0] if bounds else described[1] if described else None
+    return number if not whole or scale is None else number * float(scale) / whole
 
 
 def _is_one_of(annotation: Any, *scalars: type) -> bool:

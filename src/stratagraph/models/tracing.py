@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -66,7 +66,8 @@ def span(
     recorded = Recorded(opened)
     recorded.set(attributes)
     try:
-        with _current(opened) if nested else nullcontext():
+        quiet = {"record_exception": False, "set_status_on_exception": False}
+        with trace.use_span(opened, **quiet) if nested else nullcontext():
             yield recorded
     except BaseException as error:
         recorded.set({"error.type": type(error).__qualname__})
@@ -98,12 +99,6 @@ def usage_attributes(before: Usage, after: Usage) -> dict[str, int]:
     """The difference between two readings of a stage's usage."""
     names = ("calls", "cached_calls", "input_tokens", "output_tokens", "embedded_texts")
     return {f"stratagraph.{name}": getattr(after, name) - getattr(before, name) for name in names}
-
-
-def _current(opened: Span) -> AbstractContextManager[Span]:
-    from opentelemetry import trace
-
-    return trace.use_span(opened, record_exception=False, set_status_on_exception=False)
 
 
 @cache
