@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,26 +17,8 @@ PATHS = ("path", "paths")
 _LABEL = 34  # characters
 _TEXT = 1200
 
-_SCRIPTS = (
-    *(
-        f"d3/d3-{name}.min.js"
-        for name in (
-            "dispatch",
-            "timer",
-            "quadtree",
-            "color",
-            "interpolate",
-            "ease",
-            "selection",
-            "transition",
-            "drag",
-            "zoom",
-            "force",
-        )
-    ),
-    "common.js",
-    "question.js",
-)
+_D3 = "dispatch timer quadtree color interpolate ease selection transition drag zoom force"
+_SCRIPTS = (*(f"d3/d3-{name}.min.js" for name in _D3.split()), "common.js", "question.js")
 _LEGEND = (
     ("entry", "named in the question"),
     ("entity", "entity"),
@@ -66,24 +48,6 @@ class Subgraph:
     left_out: int = 0
 
 
-@dataclass(slots=True)
-class _Drawing:
-    """Nodes and links of the page; `places` finds a node by its table and key."""
-
-    nodes: list[dict[str, Any]] = field(default_factory=list)
-    links: list[dict[str, Any]] = field(default_factory=list)
-    places: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def add(self, table: str, key: str, **values: Any) -> int:
-        place = self.places.setdefault((table, key), len(self.nodes))
-        if place == len(self.nodes):
-            self.nodes.append({"rank": None, "why": [], "documents": [], "sources": 0, **values})
-        return place
-
-    def join(self, source: int, target: int, kind: str, text: str = "") -> None:
-        self.links.append({"source": source, "target": target, "kind": kind, "text": text})
-
-
 def question(retrieval: Retrieval, surroundings: Subgraph | None = None) -> Picture:
     """Show the graph around a question.
 
@@ -99,15 +63,15 @@ def question(retrieval: Retrieval, surroundings: Subgraph | None = None) -> Pict
     """
     around = surroundings or Subgraph()
     hits = retrieval.hits[:MOST_HITS]
-    drawing = _Drawing()
-    asked = drawing.add("question", "", kind="question", label="The question", text=retrieval.query)
+    drawing = _Drawing(retrieval.query)
     for entity in around.entities:
-        _add_entity(drawing, asked, entity, around)
+        drawing.add_entity(entity, around)
+    scores = [hit.score for hit in hits]
     for rank, (hit, trace) in enumerate(zip(hits, retrieval.trace, strict=False), 1):
-        _add_hit(drawing, asked, rank, hit, trace, _share(hit, hits))
-    _join_hits(drawing, asked, hits, around)
-    _join_entities(drawing, around)
-    _mark_paths(drawing, around, retrieval.trace)
+        low, high = min(scores), max(scores)
+        drawing.add_hit(rank, hit, trace, (hit.score - low) / (high - low) if high > low else 1.0)
+    drawing.join_hits(hits, around)
+    drawing.join_entities(around, retrieval.trace)
     return page(
         f"Question: {shortened(retrieval.query, 160)}",
         list(_notes(retrieval, hits, around)),
@@ -130,59 +94,93 @@ def _notes(retrieval: Retrieval, hits: Sequence[Hit], around: Subgraph) -> Itera
         )
 
 
-def _add_entity(drawing: _Drawing, asked: int, entity: GraphEntity, around: Subgraph) -> None:
-    named, meant = entity.id in around.named, entity.id in around.meant
-    why = (
-        [["named in the question", ""]] if named else [["may be meant by the question", ""]] if meant else []
-    )
-    place = drawing.add(
-        "entity",
-        entity.id,
-        kind="entry" if named or meant else "entity",
-        label=shortened(entity.name, _LABEL),
-        text=cut(entity.description or entity.name, _TEXT),
-        why=why + ([["type", entity.type]] if entity.type else []),
-        documents=list(entity.documents[:8]),
-        sources=len(entity.sources),
-    )
-    if named or meant:
-        drawing.join(asked, place, "named")
+class _Drawing:
+    """Nodes and links of the page. The first node is the question; `places` finds entities and hits by id."""
 
+    def __init__(self, asked: str) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.links: list[dict[str, Any]] = []
+        self.places: dict[str, int] = {}
+        self._add("", kind="question", label="The question", text=asked)
 
-def _add_hit(
-    drawing: _Drawing, asked: int, rank: int, hit: Hit, trace: Mapping[str, Any], share: float
-) -> None:
-    """Add a hit; one that is an entity of the graph marks that entity as found."""
-    why = [["score", _shown(hit.score)], *([str(key), _shown(value)] for key, value in trace.items())]
-    place = drawing.add("entity", hit.id) if ("entity", hit.id) in drawing.places else None
-    if place is not None:
-        drawing.nodes[place].update(rank=rank, why=drawing.nodes[place]["why"] + why, share=share)
-        return
-    drawing.add(
-        "hit",
-        hit.id,
-        kind="hit" if hit.kind == "chunk" else "summary",
-        label=shortened(_name(hit), _LABEL),
-        text=cut(hit.text, _TEXT),
-        rank=rank,
-        share=share,
-        why=[["what", f"{hit.kind}, level {hit.level}"], *why],
-        documents=list(hit.documents[:8]),
-        sources=len(hit.sources),
-    )
+    def _add(self, key: str, **values: Any) -> None:
+        self.places[key] = len(self.nodes)
+        self.nodes.append({"rank": None, "why": [], "documents": [], "sources": 0, **values})
 
+    def _join(self, source: int, target: int, kind: str, text: str = "") -> None:
+        self.links.append({"source": source, "target": target, "kind": kind, "text": text})
 
-def _name(hit: Hit) -> str:
-    title = hit.metadata.get("title")
-    if isinstance(title, str) and title.strip():
-        return title
-    return hit.documents[0] if hit.kind == "chunk" and hit.documents else hit.text
+    def add_entity(self, entity: GraphEntity, around: Subgraph) -> None:
+        if entity.id in self.places:
+            return
+        why = [["named in the question", ""]] if entity.id in around.named else []
+        if entity.id in around.meant and not why:
+            why = [["may be meant by the question", ""]]
+        self._add(
+            entity.id,
+            kind="entry" if why else "entity",
+            label=shortened(entity.name, _LABEL),
+            text=cut(entity.description or entity.name, _TEXT),
+            why=why + ([["type", entity.type]] if entity.type else []),
+            documents=list(entity.documents[:8]),
+            sources=len(entity.sources),
+        )
+        if why:
+            self._join(0, self.places[entity.id], "named")
 
+    def add_hit(self, rank: int, hit: Hit, trace: Mapping[str, Any], share: float) -> None:
+        """Add a hit; one that is an entity of the graph marks that entity as found."""
+        why = [["score", _shown(hit.score)], *([str(key), _shown(value)] for key, value in trace.items())]
+        if hit.id in self.places:
+            node = self.nodes[self.places[hit.id]]
+            node.update(rank=rank, why=node["why"] + why, share=share)
+            return
+        title = hit.metadata.get("title")
+        if not (isinstance(title, str) and title.strip()):
+            title = hit.documents[0] if hit.kind == "chunk" and hit.documents else hit.text
+        self._add(
+            hit.id,
+            kind="hit" if hit.kind == "chunk" else "summary",
+            label=shortened(title, _LABEL),
+            text=cut(hit.text, _TEXT),
+            rank=rank,
+            share=share,
+            why=[["what", f"{hit.kind}, level {hit.level}"], *why],
+            documents=list(hit.documents[:8]),
+            sources=len(hit.sources),
+        )
 
-def _share(hit: Hit, hits: Sequence[Hit]) -> float:
-    """A hit's score scaled to [0, 1] over all hits."""
-    low, high = min(each.score for each in hits), max(each.score for each in hits)
-    return (hit.score - low) / (high - low) if high > low else 1.0
+    def join_hits(self, hits: Sequence[Hit], around: Subgraph) -> None:
+        """Join hits to the entities of their passages, or to the question if there are none."""
+        entities = {entity.id: set(entity.sources) for entity in around.entities}
+        for hit in hits:
+            if hit.id in entities:
+                continue
+            joined = [each for each, sources in entities.items() if not sources.isdisjoint(hit.sources)]
+            for entity in joined:
+                self._join(self.places[entity], self.places[hit.id], "mentions")
+            if not joined:
+                self._join(0, self.places[hit.id], "similar")
+
+    def join_entities(self, around: Subgraph, traces: Sequence[Mapping[str, Any]]) -> None:
+        """Draw relations, and the paths in traces through those of their entities that are shown."""
+        places = {each.id: self.places[each.id] for each in around.entities}
+        for relation in around.relations:
+            if relation.source in places and relation.target in places:
+                label = f"{', '.join(relation.types)}: {relation.text}" if relation.types else relation.text
+                self._join(
+                    places[relation.source], places[relation.target], "relation", shortened(label, 200)
+                )
+        places |= {each.name: places[each.id] for each in around.entities if each.name not in places}
+        steps = (
+            (places.get(one), places.get(other))
+            for trace in traces
+            for path in paths(trace)
+            for one, other in pairwise(path)
+        )
+        for source, target in dict.fromkeys(steps):
+            if source is not None and target is not None:
+                self._join(source, target, "path")
 
 
 def _shown(value: Any) -> str:
@@ -193,41 +191,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
     return str(value)
-
-
-def _join_hits(drawing: _Drawing, asked: int, hits: Sequence[Hit], around: Subgraph) -> None:
-    """Join hits to the entities of their passages, or to the question if there are none."""
-    passages = [(entity, set(entity.sources)) for entity in around.entities]
-    for hit in hits:
-        place = drawing.places.get(("hit", hit.id))
-        if place is None:
-            continue
-        joined = [entity for entity, sources in passages if not sources.isdisjoint(hit.sources)]
-        for entity in joined:
-            drawing.join(drawing.places["entity", entity.id], place, "mentions")
-        if not joined:
-            drawing.join(asked, place, "similar")
-
-
-def _join_entities(drawing: _Drawing, around: Subgraph) -> None:
-    for relation in around.relations:
-        ends = [drawing.places.get(("entity", each)) for each in (relation.source, relation.target)]
-        if ends[0] is not None and ends[1] is not None:
-            label = f"{', '.join(relation.types)}: {relation.text}" if relation.types else relation.text
-            drawing.join(ends[0], ends[1], "relation", shortened(label, 200))
-
-
-def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the paths in traces, through those of their entities that are shown."""
-    ids = {name: each.id for each in around.entities for name in (each.name, each.id)}
-    joined = set()
-    for trace in traces:
-        for path in paths(trace):
-            stations = [drawing.places.get(("entity", ids.get(name, name))) for name in path]
-            for source, target in pairwise(stations):
-                if source is not None and target is not None and (source, target) not in joined:
-                    joined.add((source, target))
-                    drawing.join(source, target, "path")
 
 
 def paths(trace: Mapping[str, Any]) -> Iterator[list[str]]:
