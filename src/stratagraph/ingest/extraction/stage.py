@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratagraph.errors import StoreError
-from stratagraph.ingest.carryover import Kept
+from stratagraph.ingest.carryover import Kept, counts_array, read_counts
 from stratagraph.ingest.extraction import by_spacy
 from stratagraph.ingest.extraction.by_model import FORMS, ask, title_of, to_extraction
 from stratagraph.ingest.extraction.by_rules import extract
 from stratagraph.ingest.extraction.ontology import TYPES, Ontology, checked_types
-from stratagraph.ingest.extraction.stored import BATCH, EMPTY, summed_up, to_json, unread
+from stratagraph.ingest.extraction.stored import BATCH, EMPTY, MAKERS, NOTES, TITLES, to_json
 from stratagraph.ingest.names.index import words
 from stratagraph.models.gate import Gate
 from stratagraph.text.sentences import clip
-from stratagraph.types.built import Built, Carried
-from stratagraph.types.protocols import Corpus, Stored
+from stratagraph.types.built import Built, Carried, Holds
+from stratagraph.types.protocols import Corpus, Rows, Stored
 from stratagraph.types.records import (
     Chunk,
     EntityMention,
@@ -35,6 +36,7 @@ from stratagraph.types.records import (
     RelationMention,
     SemanticUnit,
     content_id,
+    content_key,
 )
 
 NAME = "extraction"
@@ -147,23 +149,29 @@ async def extract_corpus(
 ) -> Built:
     """The extraction of every chunk: taken over from `previous`, given, or made now.
 
-    Most extractions of `kept` chunks are taken over unread (`stored.unread`). `may_load` says whether the
-    caller named the spaCy pipeline in `config`: one that only a folder names is not loaded, since it may run
-    code of its own. A chunk for which the model fails is extracted by rules, is marked so, and is tried again
-    by the next update; the failure is in the gate's list.
+    `may_load` says whether the caller named the spaCy pipeline in `config`: one that only a folder names is
+    not loaded, since it may run code of its own. A chunk for which the model fails is extracted by rules, and
+    is tried again by the next update; the failure is in the gate's list.
     """
     notes: Counter[str] = Counter()
-    placed = _placed(corpus, given, notes) if given else {}
-    wanted = (_maker(config, config.gleaning), GIVEN)
-    recipe = content_id(LOCAL_VERSION, config.spacy or "")
-    makers = wanted if use_llm else None
-    rows = unread(corpus.size, previous, kept, placed, makers=makers, recipe=recipe)
+    stage = _Stage(corpus, gate, config, use_llm, _placed(corpus, given, notes) if given else {}, may_load)
+    rows = await asyncio.to_thread(stage.taken_over, previous, kept)
     todo: list[int] = np.flatnonzero(rows < 0).tolist()
-    stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
     with gate.stage("extract", corpus.size):
-        nodes = await stage.nodes()
-    arrays, noted, by_model = summed_up(rows, nodes, previous, recipe=recipe, wanted=wanted)
-    notes.update(noted)
+        nodes = list[Node]()
+        for at in range(0, len(todo), BATCH):
+            nodes += await stage.made(todo[at : at + BATCH])
+    makers, titles = np.zeros(corpus.size, np.uint64), np.zeros(corpus.size, np.uint64)
+    makers[todo] = _keys(node.extra["maker"] for node in nodes)
+    titles[todo] = [content_key("title", stage.titles[row]) if row in stage.titles else 0 for row in todo]
+    counts = _noted(nodes)
+    if previous is not None and len(todo) < corpus.size:
+        own = rows >= 0
+        makers[own], titles[own] = (previous.arrays[each][rows[own]] for each in (MAKERS, TITLES))
+        gone = np.setdiff1d(np.arange(len(previous.arrays[MAKERS])), rows)
+        counts = counts + read_counts(previous.arrays, NOTES) - _noted(previous.nodes(gone.tolist()))
+    by_model = np.isin(makers, _keys(stage.wanted))
+    notes.update(counts)
     if use_llm:
         notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
     elif config.relation_types:
@@ -171,52 +179,92 @@ async def extract_corpus(
     places = np.arange(corpus.size + 1)
     return Built(
         Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
-        arrays,
+        Holds.CONTENT.of({MAKERS: makers, TITLES: titles, NOTES: counts_array(counts)}),
         notes={key: count for key, count in sorted(notes.items()) if count},
         complete=bool(by_model.all()),
     )
 
 
-@dataclass(frozen=True)
 class _Stage:
-    """Extracts from the chunks at some rows of a corpus, window by window."""
+    """Extracts from the chunks of a corpus. `titles` are those that were read with chunks, by row."""
 
-    corpus: Corpus
-    rows: Sequence[int]
-    gate: Gate
-    config: ExtractionConfig
-    previous: Stored | None
-    use_llm: bool
-    given: Mapping[int, Extraction]
-    may_load: bool
+    def __init__(
+        self,
+        corpus: Corpus,
+        gate: Gate,
+        config: ExtractionConfig,
+        use_llm: bool,
+        given: Mapping[int, Extraction],
+        may_load: bool,
+    ) -> None:
+        self._corpus, self._gate, self._config, self._use_llm = corpus, gate, config, use_llm
+        self._given, self._may_load = given, may_load
+        self._ontology = Ontology.of(config.entity_types, config.relation_types)
+        self._local = LOCAL + content_id(LOCAL_VERSION, *((config.spacy,) if config.spacy else ()))
+        self.wanted = self._maker(config.gleaning), GIVEN
+        self.titles: dict[int, str] = {}
 
-    async def nodes(self) -> list[Node]:
-        """The node of each chunk, made where there is none yet."""
-        nodes: list[Node] = []
-        for start in range(0, len(self.rows), BATCH):
-            rows = self.rows[start : start + BATCH]
-            chunks = self.corpus.chunks(rows)
-            own = self._given_or_previous(rows, chunks)
-            todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in own]
-            if todo:
-                if pipeline := self.config.spacy:  # a missing pipeline is an error before any model call
-                    if not self.may_load:
-                        raise StoreError(
-                            f"the settings of the folder name the spaCy pipeline {pipeline!r}, and loading "
-                            "it may run code of its own. If you trust it, open the index with "
-                            f"open_index(..., spacy={pipeline!r}) and insert again"
-                        )
-                    await asyncio.to_thread(by_spacy.load, pipeline)
-                own |= await (self._by_model(todo) if self.use_llm else self._by_rules(todo))
-            nodes += [own[row] for row in rows]
-        return nodes
+    def _maker(self, gleaned: int) -> str:
+        """What a model's extraction depends on beside its chunk; one by another maker is made again."""
+        return content_id("llm", self._config.form, str(gleaned), *self._ontology.identity)
+
+    def taken_over(self, previous: Stored | None, kept: Kept | None) -> Rows:
+        """The previous row of each chunk whose extraction stays, or -1, shape (chunks,). Reads no extraction.
+
+        With a model, those stay that it made or the caller gave. Without one, those that any model made, and
+        those that the rules would make the same now: of the same title, which may have changed if the
+        document was given again.
+        """
+        rows = np.full(self._corpus.size, -1, np.int64)
+        if previous is None:
+            return rows
+        if kept is None:
+            places = previous.rows(self._corpus.ids(range(len(rows))))
+            rows[:] = [places.get(each, -1) for each in self._corpus.ids(range(len(rows)))]
+        else:
+            rows[kept.now] = kept.before
+        rows[list(self._given)] = -1
+        known = np.flatnonzero(rows >= 0)
+        makers, titles = (np.asarray(previous.arrays[each])[rows[known]] for each in (MAKERS, TITLES))
+        if self._use_llm:
+            stays = np.isin(makers, _keys(self.wanted))
+        else:
+            now = titles.copy()
+            again = np.flatnonzero(np.isin(known, [] if kept is None else kept.arrived))
+            for at in range(0, len(again), BATCH):
+                some = again[at : at + BATCH]
+                now[some] = [
+                    content_key("title", title_of(each)) for each in self._corpus.chunks(known[some].tolist())
+                ]
+            stays = (titles == 0) | ((makers == _keys([self._local])) & (titles == now))
+        rows[known[~stays]] = -1
+        return rows
+
+    async def made(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes of some chunks: given, or made now."""
+        nodes, todo = dict[int, Node](), list[tuple[int, Chunk]]()
+        for row, chunk in zip(rows, self._corpus.chunks(rows), strict=True):
+            if row in self._given:
+                nodes[row] = _node(row, chunk.id, to_json(self._given[row]), GIVEN)
+            else:
+                todo.append((row, chunk))
+        if todo:
+            if pipeline := self._config.spacy:  # a missing pipeline is an error before any model call
+                if not self._may_load:
+                    raise StoreError(
+                        f"the settings of the folder name the spaCy pipeline {pipeline!r}, and loading "
+                        "it may run code of its own. If you trust it, open the index with "
+                        f"open_index(..., spacy={pipeline!r}) and insert again"
+                    )
+                await asyncio.to_thread(by_spacy.load, pipeline)
+            nodes |= await (self._by_model(todo) if self._use_llm else self._by_rules(todo))
+        return [nodes[row] for row in rows]
 
     async def _by_model(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
         """Nodes by the model, or by rules for the chunks for which it fails."""
-        config, count_tokens = self.config, self.gate.count_tokens
+        config, count_tokens, ontology = self._config, self._gate.count_tokens, self._ontology
         shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, count_tokens)) for _, chunk in todo]
-        ontology = _ontology(config)
-        answers = await ask(shown, self.gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
+        answers = await ask(shown, self._gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
         nodes = await self._by_rules([each for each, own in zip(todo, answers, strict=True) if not own])
         for (row, chunk), read, own in zip(todo, shown, answers, strict=True):
             if own:
@@ -224,44 +272,20 @@ class _Stage:
                 if len(read.text) < len(chunk.text):
                     notes["chunks too long for a prompt, read in part"] += 1
                 text = to_json(ontology.applied(to_extraction(own, notes), notes))
-                nodes[row] = _node(row, chunk.id, text, _maker(config, len(own) - 1), notes)
+                nodes[row] = _node(row, chunk.id, text, self._maker(len(own) - 1), notes)
         return nodes
 
     async def _by_rules(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
         """Nodes without a model."""
-        passages = [(chunk.text, title_of(chunk)) for _, chunk in todo]
-        extracted = partial(_extracted, pipeline=self.config.spacy)
-        texts = await self.gate.compute(extracted, passages, batch=_AT_ONCE)
+        titles = {row: title_of(chunk) for row, chunk in todo}
+        self.titles |= titles
+        passages = [(chunk.text, titles[row]) for row, chunk in todo]
+        extracted = partial(_extracted, pipeline=self._config.spacy)
+        texts = await self._gate.compute(extracted, passages, batch=_AT_ONCE)
         return {
-            row: _node(row, chunk.id, text, _local_maker(chunk, self.config))
+            row: _node(row, chunk.id, text, self._local)
             for (row, chunk), text in zip(todo, texts, strict=True)
         }
-
-    def _given_or_previous(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
-        """The given nodes, and the previous ones that are taken over, with their present rows.
-
-        With a model, those that it made or the caller gave are taken over. Without one, those that any model
-        made, and those that the rules would make the same now.
-        """
-        nodes: dict[int, Node] = {}
-        before: dict[str, Node] = {}
-        if self.previous is not None:
-            places = self.previous.rows([chunk.id for chunk in chunks])
-            stored = self.previous.nodes(list(places.values()))
-            before = dict(zip(places, stored, strict=True))
-        makers = (_maker(self.config, self.config.gleaning), GIVEN)
-        for row, chunk in zip(rows, chunks, strict=True):
-            if row in self.given:
-                nodes[row] = _node(row, chunk.id, to_json(self.given[row]), GIVEN)
-            elif node := before.get(chunk.id):
-                maker = node.extra["maker"]
-                if self.use_llm:
-                    keeps = maker in makers
-                else:
-                    keeps = not maker.startswith(LOCAL) or maker == _local_maker(chunk, self.config)
-                if keeps:
-                    nodes[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
-        return nodes
 
 
 def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
@@ -292,19 +316,16 @@ def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extr
     return placed
 
 
-def _maker(config: ExtractionConfig, gleaned: int) -> str:
-    """What a model's extraction depends on beside its chunk; one by another maker is made again."""
-    return content_id("llm", config.form, str(gleaned), *_ontology(config).identity)
+def _keys(makers: Iterable[str]) -> NDArray[np.uint64]:
+    key = cache(partial(content_key, "maker"))  # they are few
+    return np.fromiter(map(key, makers), np.uint64)
 
 
-def _ontology(config: ExtractionConfig) -> Ontology:
-    return Ontology.of(config.entity_types, config.relation_types)
-
-
-def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
-    """What an extraction without a model depends on beside the chunk's text."""
-    pipeline = (config.spacy,) if config.spacy else ()
-    return LOCAL + content_id(LOCAL_VERSION, title_of(chunk), *pipeline)
+def _noted(nodes: Iterable[Node]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        counts.update(node.extra.get("notes", {}))
+    return counts
 
 
 def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] = {}) -> Node:

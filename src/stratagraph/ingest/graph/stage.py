@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.ingest.before import Before
-from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, Keys, keys_of, text_keys
+from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, Kept, Keys, keys_of
 from stratagraph.ingest.extraction.stage import ExtractionConfig
 from stratagraph.ingest.graph.describe import Describer, Description, GraphNodes, entity_text, relation_id
 from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
 from stratagraph.ingest.graph.grouping import Grouping
-from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, Entity, GraphLayout, prefixed
+from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, GraphLayout, prefixed
 from stratagraph.ingest.graph.resolution import resolved
 from stratagraph.ingest.graph.statements import (
     NAME_CODES,
@@ -31,9 +31,8 @@ from stratagraph.ingest.graph.statements import (
     Pooled,
     Source,
     described_by_units,
-    entity_vectors,
+    entity_arrays,
     means,
-    name_codes,
     unit_vectors,
 )
 from stratagraph.ingest.graph.tables import HOLDS as TABLES_HOLD
@@ -159,9 +158,9 @@ async def build_graph(
         )
         stated = np.fromiter(by_units, np.bool_, len(unit_texts)) & np.asarray(directions.any(axis=1))
         entity_texts = [entity_text(entity, descriptions[entity.key]) for entity in entities]
-        entity_arrays = await _entity_vectors(source, entities, entity_texts, directions, stated)
-        arrays[VECTORS] = laid.carried(VECTORS, ENTITIES, entity_arrays.pop(VECTORS))
-        arrays |= {name: laid.joined(name, ENTITIES, each) for name, each in entity_arrays.items()}
+        of_entities = await entity_arrays(source, entities, entity_texts, directions, stated)
+        arrays[VECTORS] = laid.carried(VECTORS, ENTITIES, of_entities.pop(VECTORS))
+        arrays |= {name: laid.joined(name, ENTITIES, each) for name, each in of_entities.items()}
     nodes = GraphNodes(entities, relations, units, names, descriptions, of_relations)
     carried = Carried(laid.rows_before, nodes, laid.indptr, laid.indices)
     notes = {note: count for note, count in sorted(graph.notes.items()) if count}
@@ -247,27 +246,6 @@ def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
         for each in descriptions
     )
     return np.fromiter(states, np.uint8)
-
-
-async def _entity_vectors(
-    source: Source,
-    entities: Sequence[Entity],
-    texts: Sequence[str],
-    directions: Vectors,
-    stated: NDArray[np.bool_],
-) -> dict[str, NDArray[Any]]:
-    """Vectors of entities: of their units where these say everything (`stated`), else of their texts."""
-    codes = np.zeros((len(texts), -(-directions.shape[1] // 8)), np.uint8)
-    mentions = np.zeros(len(texts), np.uint64)
-    rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
-    codes[rows], mentions[rows] = await name_codes(source, [entities[row] for row in rows.tolist()])
-    vectors = await asyncio.to_thread(entity_vectors, directions, codes, mentions)
-    others, keys = np.flatnonzero(~stated), np.zeros(len(texts), np.uint64)
-    own = [texts[row] for row in others.tolist()]
-    carry = CarryOver(source.previous, source.gate)
-    vectors[others] = await carry.embed("embed entities", own, vectors.shape[1])
-    keys[others] = await asyncio.to_thread(text_keys, own)
-    return {VECTORS: vectors, VECTOR_KEYS: keys, NAME_CODES: codes, NAME_KEYS: mentions}
 
 
 class Graph:

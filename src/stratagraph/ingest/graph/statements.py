@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.ingest.carryover import CarryOver, Keys, lookup, text_keys, written_by_model
-from stratagraph.ingest.extraction.stored import Said, said_by
+from stratagraph.ingest.carryover import (
+    VECTOR_KEYS,
+    VECTORS,
+    CarryOver,
+    Keys,
+    lookup,
+    text_keys,
+    written_by_model,
+)
+from stratagraph.ingest.extraction.stored import extraction_of
 from stratagraph.ingest.graph.layout import Entity
+from stratagraph.ingest.graph.lists import Lists
 from stratagraph.ingest.names.index import canonical
+from stratagraph.kernels.ranges import borders
 from stratagraph.models.gate import Gate
 from stratagraph.text.sentences import added_as_text
 from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.types.records import Node, content_key
+from stratagraph.types.records import Extraction, Node, content_key
 
 UNIT_VECTORS, UNIT_KEYS = "units.vectors", "units.keys"
 """Arrays of the graph: the units' vectors, and keys of what they were made from."""
@@ -58,23 +68,21 @@ class Pooled:
         `nodes` are the passages' extractions; what a passage does not have word for word is left out.
         """
         chunks = await asyncio.to_thread(corpus.chunks, rows)
-        texts = [chunk.text for chunk in chunks]
+        units, names, spans = [], [], []
+        for chunk, said in zip(chunks, map(extraction_of, nodes), strict=True):
+            units.append(locate(chunk.text, [unit.text for unit in said.units]))
+            names.append(_names(chunk.text, said))
+            shift = len(chunk.searched_text) - len(chunk.text)
+            places = (*units[-1].values(), *names[-1].values())
+            spans.append([(start + shift, end + shift) for start, end in places])
         whole = [chunk.searched_text for chunk in chunks]
-        statements = [said_by(node) for node in nodes]
-        units = [locate(text, each.statements) for text, each in zip(texts, statements, strict=True)]
-        names = [_names(text, each) for text, each in zip(texts, statements, strict=True)]
-        above = [len(each) - len(text) for each, text in zip(whole, texts, strict=True)]
-        spans = [
-            [(start + shift, end + shift) for start, end in (*one.values(), *other.values())]
-            for one, other, shift in zip(units, names, above, strict=True)
-        ]
         vectors, parts = await gate.embed_spans(stage, whole, spans, [(node.id,) for node in nodes])
         for node, own, named, inner in zip(nodes, units, names, parts, strict=True):
             self.done.add(node.id)
             for unit, row in zip(own, inner.astype(np.float16), strict=False):
-                self.units[_statement_key(node.id, unit)] = row
+                self.units[content_key("statement", node.id, unit)] = row
             for name, code in zip(named, _codes(inner[len(own) :]), strict=True):
-                self.names[_named(node.id, name)] = code
+                self.names[content_key("name", node.id, name)] = code
         return vectors
 
 
@@ -89,33 +97,22 @@ def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
             at = text.find(statement)
         if at >= 0:
             spans[statement] = (at, at + len(statement))
-        elif uneven and (match := re.search(_anywhere(statement), text)):
-            spans[statement] = match.span()
+        elif uneven:  # lines of a record end in ";" in a statement
+            words = (re.escape(word.removesuffix(";")) for word in statement.split())
+            if match := re.search(r";?\s+".join(words), text):
+                spans[statement] = match.span()
         after = spans[statement][1] if statement in spans else after
     return {statement: span for statement, span in spans.items() if span[0] < span[1]}
 
 
-def _anywhere(statement: str) -> str:
-    """A pattern for a statement whatever white space is between its words; lines of a record end in ";"."""
-    return r";?\s+".join(re.escape(word.removesuffix(";")) for word in statement.split())
-
-
-def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:
-    """The first place of each name in a passage, by canonical names."""
+def _names(text: str, said: Extraction) -> dict[str, tuple[int, int]]:
+    """The first place of each entity's name in a passage, by canonical names."""
     spans: dict[str, tuple[int, int]] = {}
-    for name in said.names:
+    for name in (entity.name for entity in said.entities):
         at = text.find(name)
         if at >= 0 and name:
             spans.setdefault(canonical(name), (at, at + len(name)))
     return spans
-
-
-def _statement_key(chunk: str, statement: str) -> int:
-    return content_key("statement", chunk, statement)
-
-
-def _named(chunk: str, name: str) -> int:
-    return content_key("name", chunk, name)
 
 
 def _codes(vectors: NDArray[np.floating]) -> Codes:
@@ -141,19 +138,17 @@ class Source:
         """Of all vectors."""
         return int(self.corpus.vectors.shape[1])
 
-    async def embed_again(self, rows: Iterable[int]) -> bool:
-        """Embed passages whose parts are needed now and were not kept; False if there is none."""
-        if self.pooled is None:
-            return False
+    def before(self, array: str) -> Stored | None:
+        """The previous graph, if it has an array."""
+        return None if self.previous is None or array not in self.previous.arrays else self.previous
+
+    async def embed_again(self, pooled: Pooled, rows: Iterable[int]) -> None:
+        """Embed passages whose parts are needed now and were not kept."""
         ordered = sorted(set(rows))
-        missing = [
-            row
-            for row, identity in zip(ordered, self.corpus.ids(ordered), strict=True)
-            if identity not in self.pooled.done
-        ]
+        identities = zip(ordered, self.corpus.ids(ordered), strict=True)
+        missing = [row for row, identity in identities if identity not in pooled.done]
         if missing:
-            await self.pooled.embed(STAGE, self.gate, self.corpus, missing, self.extracted.nodes(missing))
-        return bool(missing)
+            await pooled.embed(STAGE, self.gate, self.corpus, missing, self.extracted.nodes(missing))
 
 
 async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tuple[HalfVectors, Keys]:
@@ -162,128 +157,85 @@ async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tupl
     `units` are texts with the first passage that states each. Where the embedder gives vectors of parts, a
     unit has the vector of its part of that passage, unless names were added to it.
     """
-    texts = [text for text, _ in units]
+    texts, pooled = [text for text, _ in units], source.pooled
     vectors = np.zeros((len(units), source.dimension), np.float16)
-    if source.pooled is None:
+    missing: list[int] = list(range(len(units)))
+
+    def take_pooled(parts: Pooled) -> None:
+        for place in missing:
+            if (row := parts.units.get(int(keys[place]))) is not None:
+                vectors[place] = row
+
+    if pooled is None:
         keys = text_keys(texts)
     else:
         ids = source.corpus.ids([row for _, row in units])
-        keys = np.fromiter(map(_statement_key, ids, texts), np.uint64, len(units))
-        _take_pooled(source.pooled, keys, vectors)
-    _take_over(source.previous, keys, vectors)
-    if await source.embed_again(units[place][1] for place in _zeros(vectors)) and source.pooled is not None:
-        _take_pooled(source.pooled, keys, vectors)
-    await _embed(source.gate, STAGE, list(map(added_as_text, texts)), _zeros(vectors), vectors)
+        own = (content_key("statement", *each) for each in zip(ids, texts, strict=True))
+        keys = np.fromiter(own, np.uint64, len(units))
+        take_pooled(pooled)
+    if (previous := source.before(UNIT_KEYS)) is not None:
+        places = lookup(keys, previous.arrays[UNIT_KEYS])
+        rows = np.flatnonzero((places >= 0) & ~vectors.any(axis=1))
+        vectors[rows] = previous.arrays[UNIT_VECTORS][places[rows]]
+    missing = np.flatnonzero(~vectors.any(axis=1)).tolist()
+    if pooled is not None and missing:
+        await source.embed_again(pooled, (units[place][1] for place in missing))
+        take_pooled(pooled)
+        missing = np.flatnonzero(~vectors.any(axis=1)).tolist()
+    await _embed(source.gate, STAGE, list(map(added_as_text, texts)), missing, vectors)
     return vectors, keys
-
-
-def _zeros(vectors: NDArray[np.floating]) -> list[int]:
-    places: list[int] = np.flatnonzero(~vectors.any(axis=1)).tolist()
-    return places
-
-
-def _take_pooled(pooled: Pooled, keys: Keys, vectors: HalfVectors) -> None:
-    for place, each in enumerate(keys.tolist()):
-        row = pooled.units.get(each)
-        if row is not None:
-            vectors[place] = row
-
-
-def _take_over(previous: Stored | None, keys: Keys, vectors: HalfVectors) -> None:
-    if previous is None or UNIT_KEYS not in previous.arrays:
-        return
-    places = lookup(keys, previous.arrays[UNIT_KEYS])
-    rows = np.flatnonzero((places >= 0) & ~vectors.any(axis=1))
-    vectors[rows] = previous.arrays[UNIT_VECTORS][places[rows]]
 
 
 async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes, Keys]:
     """The signs of the vectors of names, shape (entities, dimension / 8), and keys; 0 where there is none.
 
-    A name has the vector of its mention in the first passage that has it word for word. Without vectors of
-    parts, its text is embedded.
+    A name has the vector of its mention in the first passage that has it word for word: one embedded now, or
+    that of the previous graph, which has one mention of each entity. Texts are searched for names before
+    anything is embedded, so that a passage is embedded again only if it is the first one with a name.
+    Without vectors of parts, the text of a name is embedded.
     """
-    if source.pooled is None:
-        return await _codes_of_texts(source, [entity.name for entity in entities])
-    names = _Mentions(source, source.pooled)
-    coded, waiting = await asyncio.to_thread(names.find, entities, range(len(entities)))
-    while waiting:
-        await source.embed_again(waiting.values())
-        more, waiting = await asyncio.to_thread(names.find, entities, list(waiting))
-        coded |= more
     codes = np.zeros((len(entities), -(-source.dimension // 8)), np.uint8)
+    previous, pooled = source.before(NAME_KEYS), source.pooled
+    keys_before, codes_before = np.zeros(0, np.uint64), codes[:0]
+    if previous is not None:
+        keys_before, codes_before = previous.arrays[NAME_KEYS], previous.arrays[NAME_CODES]
+    if pooled is None:
+        names = [entity.name for entity in entities]
+        keys = text_keys(names)
+        places = lookup(keys, keys_before)
+        codes[places >= 0] = codes_before[places[places >= 0]]
+        await _embed(source.gate, NAME_STAGE, names, np.flatnonzero(places < 0).tolist(), codes, _codes)
+        return codes, keys
     keys = np.zeros(len(entities), np.uint64)
-    for place, (key, code) in coded.items():
-        keys[place], codes[place] = key, code
-    return codes, keys
+    known = {each: row for row, each in enumerate(keys_before.tolist()) if each}
+    ids, written = source.corpus.ids(range(source.corpus.size)), dict[int, Collection[str]]()
 
-
-class _Mentions:
-    """Finds the first mention of each entity among passages embedded now and in the previous graph.
-
-    The previous graph has one mention of each entity. Texts are searched for names before anything is
-    embedded, so that a passage is embedded again only if it is the first one with a name.
-    """
-
-    def __init__(self, source: Source, pooled: Pooled) -> None:
-        self._source = source
-        self._pooled = pooled
-        self._ids = source.corpus.ids(range(source.corpus.size))
-        self._written: dict[int, Collection[str]] = {}
-        self._known: Mapping[int, int] = {}
-        previous = source.previous
-        if previous is not None and NAME_KEYS in previous.arrays:
-            self._codes = previous.arrays[NAME_CODES]
-            self._known = {each: row for row, each in enumerate(previous.arrays[NAME_KEYS].tolist()) if each}
-
-    def find(
-        self, entities: Sequence[Entity], places: Iterable[int]
-    ) -> tuple[dict[int, tuple[int, Codes]], dict[int, int]]:
-        """The key and code of each entity at some places, or the passage to embed for it; by places."""
-        coded: dict[int, tuple[int, Codes]] = {}
-        waiting: dict[int, int] = {}
+    def find(places: Iterable[int], parts: Pooled) -> dict[int, int]:
+        """Fill in the codes of entities at some places; returns the passage to embed for the others."""
+        waiting = dict[int, int]()
         undecided = {place: iter(entities[place].chunks) for place in places}
         while undecided:
             ahead = {place: row for place, rows in undecided.items() if (row := next(rows, None)) is not None}
             unread = {}
             for place, row in ahead.items():
-                if (one := self._at(entities[place].key, row)) is not None:
-                    coded[place] = one
-                elif self._ids[row] not in self._pooled.done:
+                key = content_key("name", ids[row], entities[place].key)
+                if key in parts.names or key in known:
+                    keys[place] = key
+                    codes[place] = parts.names[key] if key in parts.names else codes_before[known[key]]
+                elif ids[row] not in parts.done:
                     unread[place] = row
-            self._read(unread.values())
-            waiting |= {
-                place: row for place, row in unread.items() if entities[place].key in self._written[row]
-            }
-            undecided = {
-                place: undecided[place] for place in ahead if place not in coded and place not in waiting
-            }
-        return coded, waiting
+            rows = sorted(set(unread.values()) - written.keys())
+            texts, nodes = source.corpus.texts(rows), source.extracted.nodes(rows)
+            for row, text, node in zip(rows, texts, nodes, strict=True):
+                written[row] = _names(text, extraction_of(node)).keys()
+            waiting |= {place: row for place, row in unread.items() if entities[place].key in written[row]}
+            undecided = {place: undecided[place] for place in ahead if not (keys[place] or place in waiting)}
+        return waiting
 
-    def _at(self, name: str, row: int) -> tuple[int, Codes] | None:
-        key = _named(self._ids[row], name)
-        code = self._pooled.names.get(key)
-        if code is None and key in self._known:
-            code = self._codes[self._known[key]]
-        return None if code is None else (key, code)
-
-    def _read(self, rows: Iterable[int]) -> None:
-        """Find the names that passages have word for word."""
-        missing = sorted(set(rows) - self._written.keys())
-        texts, nodes = self._source.corpus.texts(missing), self._source.extracted.nodes(missing)
-        for row, text, node in zip(missing, texts, nodes, strict=True):
-            self._written[row] = _names(text, said_by(node)).keys()
-
-
-async def _codes_of_texts(source: Source, names: Sequence[str]) -> tuple[Codes, Keys]:
-    keys = text_keys(names)
-    codes = np.zeros((len(names), -(-source.dimension // 8)), np.uint8)
-    places = np.full(len(names), -1, np.int64)
-    if source.previous is not None and NAME_KEYS in source.previous.arrays:
-        places = lookup(keys, source.previous.arrays[NAME_KEYS])
-        codes[places >= 0] = source.previous.arrays[NAME_CODES][places[places >= 0]]
-    missing = np.flatnonzero(places < 0).tolist()
-    await _embed(source.gate, NAME_STAGE, names, missing, codes, _codes)
+    waiting = await asyncio.to_thread(find, range(len(entities)), pooled)
+    while waiting:
+        await source.embed_again(pooled, waiting.values())
+        waiting = await asyncio.to_thread(find, list(waiting), pooled)
     return codes, keys
 
 
@@ -302,6 +254,28 @@ async def _embed(
         for start in range(0, len(places), _BLOCK):
             some = places[start : start + _BLOCK]
             rows[some] = made(await gate.embed(stage, [texts[place] for place in some]))
+
+
+async def entity_arrays(
+    source: Source,
+    entities: Sequence[Entity],
+    texts: Sequence[str],
+    directions: Vectors,
+    stated: NDArray[np.bool_],
+) -> dict[str, NDArray[Any]]:
+    """Vectors of entities: of their units where these say everything (`stated`), else of their texts."""
+    codes = np.zeros((len(texts), -(-source.dimension // 8)), np.uint8)
+    mentions = np.zeros(len(texts), np.uint64)
+    rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
+    codes[rows], mentions[rows] = await name_codes(source, [entities[row] for row in rows.tolist()])
+    vectors = await asyncio.to_thread(entity_vectors, directions, codes, mentions)
+    others, keys = np.flatnonzero(~stated), np.zeros(len(texts), np.uint64)
+    own = [texts[row] for row in others.tolist()]
+    vectors[others] = await CarryOver(source.previous, source.gate).embed(
+        "embed entities", own, source.dimension
+    )
+    keys[others] = await asyncio.to_thread(text_keys, own)
+    return {VECTORS: vectors, VECTOR_KEYS: keys, NAME_CODES: codes, NAME_KEYS: mentions}
 
 
 def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
@@ -329,25 +303,15 @@ def _unit(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.where(lengths == 0, 1, lengths), np.float32)
 
 
-def means(
-    vectors: NDArray[np.floating], members: Sequence[Sequence[int] | Rows] | tuple[Rows, Rows]
-) -> Vectors:
-    """The mean direction of each group of rows of vectors, shape (groups, dimension); else zero.
-
-    `members` are the rows of each group, or the same as (borders, rows).
-    """
-    if isinstance(members, tuple):
-        indptr, indices = members
-    else:
-        indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
-        indices = np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int64)
-    directions = np.zeros((len(indptr) - 1, vectors.shape[1]), np.float32)
-    for start in range(0, len(directions), _BLOCK):
-        borders = indptr[start : start + _BLOCK + 1]
-        rows, places = np.unique(indices[borders[0] : borders[-1]], return_inverse=True)
-        shape = (len(borders) - 1, len(rows))
-        groups = csr_array((np.ones(len(places), np.float32), places, borders - borders[0]), shape=shape)
-        directions[start : start + _BLOCK] = _unit(groups @ np.asarray(vectors[rows], np.float32))
+def means(vectors: NDArray[np.floating], members: Lists) -> Vectors:
+    """The mean direction of each list of rows of vectors, shape (lists, dimension); else zero."""
+    starts, directions = members.starts, np.zeros((len(members.starts) - 1, vectors.shape[1]), np.float32)
+    for begin in range(0, len(directions), _BLOCK):
+        own = starts[begin : begin + _BLOCK + 1]
+        rows, places = np.unique(members.values[own[0] : own[-1]], return_inverse=True)
+        shape = (len(own) - 1, len(rows))
+        groups = csr_array((np.ones(len(places), np.float32), places, own - own[0]), shape=shape)
+        directions[begin : begin + _BLOCK] = _unit(groups @ np.asarray(vectors[rows], np.float32))
     return directions
 
 
@@ -379,9 +343,11 @@ async def group_vectors(
     `vectors`), unless none of them has a vector. Vectors are rounded as they are stored, so that what is
     derived from them is the same in a build and in an update.
     """
-    directions = await asyncio.to_thread(means, vectors, members)
+    rows = np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int64)
+    lists = Lists(borders(np.fromiter(map(len, members), np.int64)), rows)
+    directions = await asyncio.to_thread(means, vectors, lists)
     written = np.fromiter((written_by_model(node) for node in nodes), np.bool_, len(nodes))
-    rows = np.flatnonzero(written | ~directions.any(axis=1)).tolist()
-    if rows:
-        directions[rows] = await carry.embed(stage, [nodes[row].text for row in rows], directions.shape[1])
+    if others := np.flatnonzero(written | ~directions.any(axis=1)).tolist():
+        texts = [nodes[row].text for row in others]
+        directions[others] = await carry.embed(stage, texts, directions.shape[1])
     return directions.astype(np.float16).astype(np.float32)
