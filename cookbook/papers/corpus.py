@@ -19,8 +19,8 @@ from stratagraph.eval import Indexing, Passage, Ranker
 from stratagraph.eval.answering import unestimated
 from stratagraph.eval.rankers import AnswerFailed, Workbench
 from stratagraph.ingest.extraction.stage import extract_corpus
+from stratagraph.ingest.graph.entity_resolution import resolved
 from stratagraph.ingest.graph.grouping import Grouping
-from stratagraph.ingest.graph.resolution import resolved
 from stratagraph.ingest.graph.stage import build_graph
 from stratagraph.ingest.graph.tables import tabulated
 from stratagraph.kernels.topk import top_k

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import cases
 
-from stratagraph.ingest.graph.entity_resolution import Candidate, aliases, candidates, resolve
+from stratagraph.ingest.graph.entity_resolution import Candidate, candidates, resolve
 from stratagraph.ingest.graph.layout import Entity
 from stratagraph.ingest.names.index import canonical
 from stratagraph.models.gate import ModelGate
@@ -56,9 +56,14 @@ def test_nothing_is_a_candidate_for_itself_and_order_does_not_matter(drawn: list
 
 def merged(entities: list[Entity]) -> list[Candidate]:
     async def run() -> list[Candidate]:
-        return await resolve(entities, candidates(entities), ModelGate(None, FakeEmbedder()))
+        described = {each: each.fragments for each in entities}
+        return await resolve(described, candidates(entities), ModelGate(None, FakeEmbedder()))
 
     return asyncio.run(run())
+
+
+def aliases(found: list[Candidate]) -> dict[str, str]:
+    return {candidate.alias: candidate.kept for candidate in found}
 
 
 MISER = "an old miser who hates christmas and lives alone in london"

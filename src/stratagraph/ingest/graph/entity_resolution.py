@@ -3,7 +3,10 @@
 Two entities are candidates if their names are alike: one ends with the other ("Scrooge"), has initials for
 its words, is its acronym, has something in brackets more, or differs by one letter inside a word. By the
 default rule they are merged only if their descriptions are alike too, without the sentences that name both.
-Extractions stay as they are: if resolution is turned off, the next update splits the entities again.
+
+`resolved` is a step between tables and graph: namesakes are told apart in the tables of their chunks,
+variants of a name are keys that lead to others, and all is grouped again. Extractions stay as they are: if
+resolution is turned off, the next update splits the entities again.
 
 If a sentence seems to say that two names mean one thing ("Bombay, later called Mumbai"), only a model
 decides (`same_things`): of 76 in MuSiQue's passages, 17 say something else.
@@ -11,15 +14,25 @@ decides (`same_things`): of 76 in MuSiQue's passages, 17 say something else.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stratagraph.ingest.graph.layout import Entity, Unit
+import numpy as np
+
+from stratagraph.ingest.extraction.stored import extraction_of
+from stratagraph.ingest.graph.grouping import Grouping
+from stratagraph.ingest.graph.layout import MOST_UNITS, Entity, Unit, entity_records, read_texts
+from stratagraph.ingest.graph.lists import Lists
+from stratagraph.ingest.graph.same_things import Identities, collected_as
+from stratagraph.ingest.graph.tables import Arrays, Flat, joined
 from stratagraph.ingest.names.index import canonical, words
+from stratagraph.kernels.ranges import order
 from stratagraph.models.gate import Gate
 from stratagraph.text.stopwords import FUNCTION
+from stratagraph.types.protocols import Corpus, Stored
 
 LIKENESS = 0.7
 """Least cosine similarity of two descriptions of the same thing."""
@@ -80,32 +93,105 @@ def default_rule(candidate: Candidate) -> bool:
     return candidate.similarity >= LIKENESS
 
 
+async def resolved(
+    corpus: Corpus,
+    extracted: Stored,
+    tables: Arrays,
+    graph: Grouping,
+    gate: Gate,
+    *,
+    rule: Rule = default_rule,
+    use_llm: bool,
+) -> Grouping:
+    """The graph of tables with variants of a name as one entity, and namesakes as several.
+
+    A model judges both, or titles tell namesakes apart; then `rule` decides on variants by descriptions.
+    """
+    named = entity_records(graph, np.arange(len(graph.entities.names)), {})
+    identities = Identities(corpus, extracted, {entity.key: entity.name for entity in named})
+    if use_llm and rule is default_rule:
+        pairs = candidates(named, await asyncio.to_thread(_units, graph, extracted))
+        identity = await identities.by_model([(each.alias, each.kept) for each in pairs], gate)
+    else:
+        identity = await asyncio.to_thread(identities.by_titles)
+    if identity.apart:
+        rows = sorted(identity.apart)
+        told = (
+            collected_as(extraction_of(node), identity.apart[row])
+            for row, node in zip(rows, extracted.nodes(rows), strict=True)
+        )
+        own = np.arange(corpus.size)
+        own[rows] = -1
+        tables = joined(tables, Flat(told).arrays(), own)
+    if identity.apart or identity.aliases:
+        graph = await asyncio.to_thread(Grouping, tables, [identity.aliases])
+        named = entity_records(graph, np.arange(len(graph.entities.names)), {})
+    pairs = [each for each in candidates(named) if (each.alias, each.kept) not in identity.judged]
+    described = await asyncio.to_thread(_described, graph, extracted, named, pairs)
+    if same := await resolve(described, pairs, gate, rule=rule):
+        merged = {candidate.alias: candidate.kept for candidate in same}
+        graph = await asyncio.to_thread(Grouping, tables, [identity.aliases, merged])
+    graph.notes.update({**identity.notes, **{f"resolved: {candidate}": 1 for candidate in same}})
+    return graph
+
+
+def _units(graph: Grouping, extracted: Stored) -> list[Unit]:
+    """The units that name several entities."""
+    several = np.flatnonzero(np.diff(graph.units.entities.starts) > 1)
+    units = graph.units.at(several)
+    texts = read_texts(extracted, units.texts, units.chunks.values[units.chunks.starts[:-1]])
+    keys = graph.strings.texts(graph.entities.names)
+    named = units.entities.split([keys[row] for row in units.entities.values.tolist()])
+    return [Unit(texts[key], own, ()) for key, own in zip(units.texts.tolist(), named, strict=True)]
+
+
+def _described(
+    graph: Grouping, extracted: Stored, named: Sequence[Entity], pairs: Sequence[Candidate]
+) -> dict[Entity, Sequence[str]]:
+    """The entities of some pairs, with the texts that describe them: statements, else the first units."""
+    wanted = {name for pair in pairs for name in (pair.alias, pair.kept)}
+    rows = np.array([row for row, entity in enumerate(named) if entity.key in wanted], np.int64)
+    statements = graph.entities.statements.at(rows)
+    units = graph.units
+    by_entity = order(units.entities.values, len(named))
+    naming = Lists.of(units.entities.values[by_entity], units.entities.owners[by_entity], len(named)).at(rows)
+    first = units.chunks.values[units.chunks.starts[:-1]]
+    bare = (np.diff(statements.texts.starts) == 0)[naming.owners]
+    texts = read_texts(
+        extracted,
+        np.concatenate([statements.texts.values, units.texts[naming.values[bare]]]),
+        np.concatenate([statements.chunks, first[naming.values[bare]]]),
+    )
+    described: dict[Entity, Sequence[str]] = {}
+    of_units = naming.split([texts.get(key, "") for key in units.texts[naming.values].tolist()])
+    for entity, own in zip(entity_records(graph, rows, texts), of_units, strict=True):
+        described[entity] = entity.fragments or sorted(own)[:MOST_UNITS]
+    return described
+
+
 async def resolve(
-    entities: Sequence[Entity],
+    described: Mapping[Entity, Sequence[str]],
     pairs: Iterable[Candidate],
     gate: Gate,
     *,
-    describe: Callable[[Entity], Sequence[str]] = lambda entity: entity.fragments,
     rule: Rule = default_rule,
 ) -> list[Candidate]:
-    """The pairs to merge, with the reasons; pass their `aliases` to `Merge.rename`.
+    """The pairs to merge, with the reasons.
 
     Parameters
     ----------
-    entities
-        The entities of the graph.
+    described
+        The entities of the pairs, with the statements about each. Statements that two entities share are left
+        out of the comparison. An entity without other statements is not merged, except for an acronym that is
+        used where the long name is, because the shared statement explains it.
     pairs
         The pairs to decide over (`candidates`).
     gate
         Embeds the descriptions of candidates.
-    describe
-        The statements about an entity. Statements that two entities share are left out of the comparison. An
-        entity without other statements is not merged, except for an acronym that is used where the long name
-        is, because the shared statement explains it.
     rule
         Decides over a candidate whose similarity is filled in.
     """
-    by_key = {entity.key: entity for entity in entities}
+    by_key = {entity.key: entity for entity in described}
     texts: dict[tuple[str, str], tuple[str, str]] = {}
     compared = []
     for pair in pairs:
@@ -113,7 +199,7 @@ async def resolve(
         if one.type and two.type and one.type.casefold() != two.type.casefold():
             continue
         explained = pair.evidence == "acronym" and 2 * len({*one.chunks} & {*two.chunks}) > len(one.chunks)
-        apart = _apart(_statements(describe(one)), _statements(describe(two)), pair.evidence, explained)
+        apart = _apart(_statements(described[one]), _statements(described[two]), pair.evidence, explained)
         if apart:
             texts[pair.alias, pair.kept] = apart
             compared.append(pair)
@@ -133,11 +219,6 @@ async def resolve(
         if previous is None or (candidate.similarity, previous.kept) > (previous.similarity, candidate.kept):
             best[candidate.alias] = candidate
     return [best[alias] for alias in sorted(best)]
-
-
-def aliases(merged: Iterable[Candidate]) -> Mapping[str, str]:
-    """The canonical name that each merged canonical name goes into."""
-    return {candidate.alias: candidate.kept for candidate in merged}
 
 
 def _statements(described: Sequence[str]) -> dict[str, str]:

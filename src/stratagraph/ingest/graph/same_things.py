@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from stratagraph.ingest.graph.entity_resolution import Candidate
+from stratagraph.ingest.extraction.stored import extractions
 from stratagraph.ingest.names.spelling import canonical_name
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import read_json
 from stratagraph.text.statements import title_line
-from stratagraph.types.protocols import Corpus
+from stratagraph.types.protocols import Corpus, Stored
 from stratagraph.types.records import Extraction
 
 MOST_ENTRIES = 12
@@ -40,6 +40,8 @@ MOST_CALLS = 25
 """Calls of a build. The groups with the fewest documents are left out beyond it."""
 _STATEMENTS, _LONGEST = 2, 240  # statements of an entry, and characters of one, or of a title
 _BATCH = 1024  # documents whose titles are read at a time
+Pair = tuple[str, str]
+"""Two canonical names."""
 _BRACKET = re.compile(r"(?P<name>[^()\[\],]+?)\s*(?:\((?P<kind>[^()]+)\)|,\s*(?P<place>[^,()]+))\s*")
 
 
@@ -96,13 +98,16 @@ class Entry:
     company: Counter[str] = field(default_factory=Counter)
     statements: list[str] = field(default_factory=list)
 
-    def add(self, other: Entry) -> None:
-        """Add another entry of the name."""
-        self.documents += other.documents
-        self.chunks += other.chunks
-        self.types += other.types
-        self.company += other.company
-        self.statements += other.statements
+    def __add__(self, other: Entry) -> Entry:
+        """Both as one entry of the name."""
+        return Entry(
+            self.key,
+            self.documents + other.documents,
+            self.chunks + other.chunks,
+            self.types + other.types,
+            self.company + other.company,
+            self.statements + other.statements,
+        )
 
 
 class Identity(NamedTuple):
@@ -110,28 +115,40 @@ class Identity(NamedTuple):
 
     apart: Mapping[int, Mapping[str, str]]
     aliases: Mapping[str, str]
-    judged: frozenset[tuple[str, str]]
+    judged: frozenset[Pair]
     notes: Mapping[str, int]
 
 
 class Identities:
-    """Finds variants and namesakes in a corpus; `read` reads its extractions."""
+    """Finds variants and namesakes in a corpus; `names` are the shown names by canonical ones."""
 
-    def __init__(
-        self, corpus: Corpus, read: Callable[[], Iterable[tuple[int, Extraction]]], names: Mapping[str, str]
-    ) -> None:
+    def __init__(self, corpus: Corpus, extracted: Stored, names: Mapping[str, str]) -> None:
         self._documents = corpus.chunk_documents()
-        self._read = read
+        self._extracted = extracted
         self._names = names
         self._titles = _titles(corpus, self._documents)
-        self._senses = self._named_by_titles()
+        # The longer names that titles give, as "Mercury (planet)" for "Mercury", by key and document.
+        self._senses: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        for document, title in self._titles.items():
+            if (parts := _BRACKET.fullmatch(title)) and (key := canonical_name(parts["name"])) in names:
+                self._senses[key][document] = f"{parts['name']} ({parts['kind'] or parts['place']})"
+
+    def _read(self) -> Iterator[tuple[int, int, Extraction]]:
+        """All extractions, with their chunks and documents."""
+        for chunk, extraction in extractions(self._extracted, len(self._documents)):
+            yield chunk, int(self._documents[chunk]), extraction
 
     def by_titles(self) -> Identity:
         """Namesakes that titles of two documents or more tell apart."""
         several = {key for key, senses in self._senses.items() if len(set(senses.values())) > 1}
         apart: defaultdict[int, dict[str, str]] = defaultdict(dict)
         notes = {}
-        spread, every = self._spread() if several else Counter[str](), len(self._titles)
+        names_of = {
+            (document, canonical_name(each.name))
+            for _, document, extraction in (self._read() if several else ())
+            for each in extraction.entities
+        }
+        spread, every = Counter(key for _, key in names_of), len(self._titles)
         for key, entries in self._entries(several).items():
             senses = self._senses[key]
             owners = {name: Counter[str]() for name in senses.values()}
@@ -145,16 +162,24 @@ class Identities:
             notes[f"told apart: {', '.join(map(repr, owners))}"] = 1
         return Identity(apart, {}, frozenset(), notes)
 
-    async def by_model(self, pairs: Sequence[Candidate], gate: Gate) -> Identity:
+    async def by_model(self, pairs: Sequence[Pair], gate: Gate) -> Identity:
         """Variants among pairs of names, and namesakes, as a model tells them."""
         doubtful = set(self._senses) | self._of_several_types()
-        keys = doubtful | {key for pair in pairs for key in (pair.alias, pair.kept)}
+        keys = doubtful | {key for pair in pairs for key in pair}
         entries = {
             key: _bundled(answers, self._senses.get(key, {})) for key, answers in self._entries(keys).items()
         }
-        groups = [_most_spread(group, entries) for group in _groups(keys, pairs)]
-        groups = sorted((each for each in groups if len(each) > 1), key=_weight)
-        calls = list(_calls(groups))
+        groups = []
+        for group in _groups(keys, pairs):  # of each the entries with the most documents
+            every = [entry for key in group for entry in entries[key]]
+            every.sort(key=lambda each: (-len(each.documents), each.key, each.documents))
+            groups += [every[:MOST_ENTRIES]] if len(every) > 1 else []
+        groups.sort(key=lambda group: (-sum(len(entry.documents) for entry in group), group[0].key))
+        calls: list[list[list[Entry]]] = []
+        for own in groups:
+            if not calls or sum(map(len, calls[-1])) + len(own) > TOGETHER:
+                calls.append([])
+            calls[-1].append(own)
         answers = await gate.map(TASK, [self._item(each) for each in calls[:MOST_CALLS]], required=False)
         notes = Counter({"groups of names not asked about": sum(map(len, calls[MOST_CALLS:]))})
         things: list[tuple[Sequence[Entry], list[list[Entry]]]] = []
@@ -165,19 +190,10 @@ class Identities:
                 things += _things_of(call, answer, notes)
         return self._applied(things, notes)
 
-    def _named_by_titles(self) -> dict[str, dict[int, str]]:
-        """The longer names that titles give, as "Mercury (planet)" for "Mercury", by key and document."""
-        senses: defaultdict[str, dict[int, str]] = defaultdict(dict)
-        for document, title in self._titles.items():
-            if (parts := _BRACKET.fullmatch(title)) and (key := canonical_name(parts["name"])) in self._names:
-                senses[key][document] = f"{parts['name']} ({parts['kind'] or parts['place']})"
-        return senses
-
     def _of_several_types(self) -> set[str]:
         """The names whose documents give them different types."""
         types: defaultdict[str, dict[int, set[str]]] = defaultdict(dict)
-        for chunk, extraction in self._read():
-            document = int(self._documents[chunk])
+        for _, document, extraction in self._read():
             for each in extraction.entities:
                 if each.type and each.type != "date":
                     types[canonical_name(each.name)].setdefault(document, set()).add(each.type.casefold())
@@ -187,20 +203,10 @@ class Identities:
             if key in self._names and len(by_document) > 1 and not set.intersection(*by_document.values())
         }
 
-    def _spread(self) -> Counter[str]:
-        """In how many documents each name is."""
-        names = {
-            (int(self._documents[chunk]), canonical_name(each.name))
-            for chunk, extraction in self._read()
-            for each in extraction.entities
-        }
-        return Counter(key for _, key in names)
-
     def _entries(self, keys: set[str]) -> dict[str, list[Entry]]:
         """The entries of each of these names, one for each document."""
         by_place: dict[tuple[str, int], Entry] = {}
-        for chunk, extraction in self._read() if keys else ():
-            document = int(self._documents[chunk])
+        for chunk, document, extraction in self._read() if keys else ():
             types: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for each in extraction.entities:
                 types[canonical_name(each.name)][each.type] += bool(each.type)
@@ -248,7 +254,7 @@ class Identities:
     ) -> Identity:
         apart: defaultdict[int, dict[str, str]] = defaultdict(dict)
         renamed: dict[str, str] = {}
-        judged: set[tuple[str, str]] = set()
+        judged: set[Pair] = set()
         for group, things in groups:
             in_things = Counter(key for thing in things for key in {entry.key for entry in thing})
             keys_of_group = sorted({entry.key for entry in group})
@@ -341,49 +347,27 @@ def _bundled(entries: Sequence[Entry], senses: Mapping[int, str]) -> list[Entry]
     """Join entries of one name that also share another name, unless titles give them two senses."""
     bundles: list[tuple[str, Entry]] = []
     for entry in sorted(entries, key=lambda each: each.documents[0] not in senses):
-        sense, new = senses.get(entry.documents[0], ""), Entry(entry.key, [])
-        new.add(entry)
-        rest = []
+        sense, new, rest = senses.get(entry.documents[0], ""), entry, []
         for other, bundle in bundles:
             if (sense and other and sense != other) or bundle.company.keys().isdisjoint(entry.company):
                 rest.append((other, bundle))
             else:
                 sense = sense or other
-                new.add(bundle)
+                new += bundle
         bundles = [*rest, (sense, new)]
     joined = [bundle for _, bundle in bundles]
     return sorted(joined, key=lambda each: (-len(each.documents), min(each.documents)))
 
 
-def _groups(keys: Set[str], pairs: Iterable[Candidate]) -> list[list[str]]:
+def _groups(keys: Set[str], pairs: Iterable[Pair]) -> list[list[str]]:
     """Names that pairs connect."""
     group = {key: [key] for key in sorted(keys)}
-    for pair in pairs:
-        one, two = group[pair.alias], group[pair.kept]
+    for alias, kept in pairs:
+        one, two = group[alias], group[kept]
         if one is not two:
             one += two
             group.update(dict.fromkeys(two, one))
     return list({id(each): each for each in group.values()}.values())
-
-
-def _most_spread(keys: Sequence[str], entries: Mapping[str, Sequence[Entry]]) -> list[Entry]:
-    every = [entry for key in keys for entry in entries[key]]
-    return sorted(every, key=lambda each: (-len(each.documents), each.key, each.documents))[:MOST_ENTRIES]
-
-
-def _weight(group: Sequence[Entry]) -> tuple[int, str]:
-    return -sum(len(entry.documents) for entry in group), group[0].key
-
-
-def _calls(groups: Iterable[list[Entry]]) -> Iterator[list[list[Entry]]]:
-    call: list[list[Entry]] = []
-    for group in groups:
-        if call and sum(map(len, call)) + len(group) > TOGETHER:
-            yield call
-            call = []
-        call.append(group)
-    if call:
-        yield call
 
 
 def _things_of(

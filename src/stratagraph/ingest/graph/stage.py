@@ -19,10 +19,9 @@ from stratagraph.ingest.before import Before
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, Kept, Keys, keys_of
 from stratagraph.ingest.extraction.stage import ExtractionConfig
 from stratagraph.ingest.graph.describe import Describer, Description, GraphNodes, entity_text, relation_id
-from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
+from stratagraph.ingest.graph.entity_resolution import Rule, default_rule, resolved
 from stratagraph.ingest.graph.grouping import Grouping
 from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, GraphLayout, prefixed
-from stratagraph.ingest.graph.resolution import resolved
 from stratagraph.ingest.graph.statements import (
     NAME_CODES,
     NAME_KEYS,
