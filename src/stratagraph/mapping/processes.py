@@ -52,26 +52,6 @@ class PackedFunction(NamedTuple):
     payload: bytes
 
 
-class Packer:
-    """Pickles functions, and remembers the last few."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._packed: LRUCache[int, tuple[object, PackedFunction]] = LRUCache(_HELD)
-
-    def function(self, function: Callable[..., Any]) -> PackedFunction:
-        """A function as bytes; `MapperError` names what in it cannot be pickled."""
-        with self._lock:
-            already_packed = self._packed.get(id(function))
-            if already_packed is not None:
-                return already_packed[1]
-        payload = _dumped(function)
-        packed = PackedFunction(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
-        with self._lock:
-            self._packed[id(function)] = function, packed  # held, so that its id stays its own
-        return packed
-
-
 def _dumped(value: object) -> bytes:
     import cloudpickle
 
@@ -202,28 +182,21 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, name="stratagraph-parent", daemon=True).start()
 
 
-class Outcome(Future[Any]):
-    """The result of a batch. It can be cancelled until a worker begins."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.withdraw: Callable[[], bool] = bool
-        """Takes the batch back from the workers; returns False if one has begun."""
-
-    def cancel(self) -> bool:
-        """As `Future.cancel`."""
-        return self.withdraw() and super().cancel()
-
-
-class BatchJob:
-    """A batch under way: its function, its result, and how many workers died over it."""
+class BatchJob(Future[Any]):
+    """The result of a batch under way, with its function and how many workers died over it."""
 
     def __init__(self, function: PackedFunction, batch: bytes, model: bool) -> None:
+        super().__init__()
         self.function = function
         self.batch = batch
         self.model = model
         self.deaths = 0
-        self.outcome = Outcome()
+        self.withdraw: Callable[[], bool] = bool
+        """Takes the batch back from the workers; returns False if one has begun."""
+
+    def cancel(self) -> bool:
+        """As `Future.cancel`, until a worker begins."""
+        return self.withdraw() and super().cancel()
 
     def finish(self, result: bytes | FunctionError) -> None:
         """Pass a worker's result to the caller."""
@@ -233,12 +206,12 @@ class BatchJob:
             self.fail(error)
         else:
             with contextlib.suppress(InvalidStateError):  # cancelled: no caller waits
-                self.outcome.set_result(value)
+                self.set_result(value)
 
     def fail(self, error: BaseException) -> None:
         """Pass an error to the caller."""
         with contextlib.suppress(InvalidStateError):
-            self.outcome.set_exception(error)
+            self.set_exception(error)
 
 
 class ApartMapper(abc.ABC):
@@ -252,7 +225,7 @@ class ApartMapper(abc.ABC):
         self.workers = workers
         self.embed = embed
         self._lock = Lock()
-        self._packer = Packer()
+        self._packed: LRUCache[int, tuple[object, PackedFunction]] = LRUCache(_HELD)
         after_fork(self._forget)
 
     def __enter__(self) -> ApartMapper:
@@ -261,20 +234,27 @@ class ApartMapper(abc.ABC):
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def prepare(self, function: Callable[..., Any]) -> None:
-        """Pickle a function before it is submitted; `MapperError` if that fails."""
-        self._packer.function(function)
+    def prepare(self, function: Callable[..., Any]) -> PackedFunction:
+        """A function as bytes; `MapperError` names what in it cannot be pickled. The last few are kept."""
+        with self._lock:
+            if (held := self._packed.get(id(function))) is not None:
+                return held[1]
+        payload = _dumped(function)
+        packed = PackedFunction(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
+        with self._lock:
+            self._packed[id(function)] = function, packed  # held, so that its id stays its own
+        return packed
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
         """Begin `function(batch)`; see `protocols.Mapper`."""
-        job = BatchJob(self._packer.function(function), _dumped(batch), model)
+        job = BatchJob(self.prepare(function), _dumped(batch), model)
         self._send(job)
-        return job.outcome
+        return job
 
     def _bury(self, job: BatchJob, why: str) -> bool:
         """Count a dead worker; True if the batch must be sent again."""
         job.deaths += 1
-        if job.outcome.done():
+        if job.done():
             return False
         if job.deaths < DEATHS:
             return True
@@ -333,7 +313,7 @@ class ProcessMapper(ApartMapper):
             pool = self._running()
             where = self._placed(job.function)
             future: Future[bytes | FunctionError] = pool.submit(_at_work, job.function.key, where, job.batch)
-        job.outcome.withdraw = future.cancel
+        job.withdraw = future.cancel
         future.add_done_callback(lambda done: self._ended(job, done, pool))
 
     def _ended(self, job: BatchJob, done: Future[bytes | FunctionError], pool: ProcessPoolExecutor) -> None:

@@ -119,7 +119,7 @@ class RayMapper(ApartMapper):
             worker.busy.append(job)
             where = self._placed(job.function)
             reference = worker.actor.run.remote(job.function.key, [where], job.batch)
-            job.outcome.withdraw = partial(_withdrawn, reference)
+            job.withdraw = partial(_withdrawn, reference)
             future = reference.future()
         future.add_done_callback(lambda done: self._ended(job, worker, done))
 
