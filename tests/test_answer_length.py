@@ -78,65 +78,34 @@ def test_a_template_of_the_users_may_leave_it_out(model: CountingModel) -> None:
     assert model.prompts[-1].endswith(f"Question: {QUESTION}")
 
 
-async def test_langchain(index: sg.Index) -> None:
-    pytest.importorskip("langchain_core")
-    from langchain_core.language_models import FakeListChatModel
-    from langchain_core.messages import SystemMessage
-
-    from langchain_stratagraph import TreeRetriever
-
-    asked: list[Any] = []
-
-    class Model(FakeListChatModel):
-        def _call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
-            asked.append(messages[0])
-            return super()._call(messages, *args, **kwargs)
-
-    retriever = TreeRetriever.load(index.path, embedding=FakeEmbedder())
-    with retriever.index:
-        for length, expected in ((None, BRIEF), ("full", FULL)):
-            retriever.as_answer_runnable(Model(responses=["Yes [1]."]), length=length).invoke(f"{length}?")
-            assert isinstance(asked[-1], SystemMessage)
-            assert expected in asked[-1].text
-            runnable = retriever.as_answer_runnable(Model(responses=["Yes [1]."]), length=length)
-            await runnable.ainvoke(f"{length}??")
-            assert expected in asked[-1].text
-
-
-def test_llama_index(index: sg.Index) -> None:
-    pytest.importorskip("llama_index.core")
-    from llama_index.core.base.llms.types import ChatResponse
+async def test_frameworks(index: sg.Index, model: CountingModel) -> None:
+    for framework in ("langchain_core", "llama_index.core"):
+        pytest.importorskip(framework)
     from llama_index.core.llms import MockLLM
 
+    from langchain_stratagraph import TreeRetriever
     from llama_index_stratagraph import LSHTreeIndex
 
-    asked: list[Any] = []
-
-    class Model(MockLLM):
-        @classmethod
-        def class_name(cls) -> str:
-            return "listening"
-
-        @property
-        def metadata(self) -> Any:
-            return super().metadata.model_copy(update={"is_chat_model": True})
-
-        def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
-            asked.append(messages)
-            return super().chat(messages, **kwargs)
-
-    opened = LSHTreeIndex.load(index.path, llm=False, embed_model=FakeEmbedder())
-    for length, expected in ((None, BRIEF), ("full", FULL)):
-        opened.as_query_engine(llm=Model(max_tokens=5), length=length).query(f"{length}?")
-        assert [message.role.value for message in asked[-1]] == ["system", "user"]
-        assert expected in asked[-1][0].content
-    with pytest.raises(ValueError, match="length: only for the core's own answers"):
-        opened.as_query_engine(llm=Model(max_tokens=5), length="full", response_mode="compact")
-    sizes = []
-    for most in (None, 60):
-        opened.as_query_engine(llm=Model(max_tokens=5), max_tokens=most).query(f"{most}?")
-        sizes.append(len(asked[-1][1].content))
-    assert sizes[1] < sizes[0]
+    retriever = TreeRetriever.load(index.path, llm=model, embedding=FakeEmbedder())
+    opened = LSHTreeIndex.load(index.path, llm=model, embed_model=FakeEmbedder())
+    with retriever.index, opened.core:
+        for length, expected in ((None, BRIEF), ("full", FULL)):
+            runnable = retriever.as_answer_runnable(length=length)
+            engine = opened.as_query_engine(length=length)
+            for number, ask in enumerate((runnable.invoke, runnable.ainvoke, engine.query)):
+                before = len(model.prompts)
+                given = ask(f"{length} {number}?")
+                if asyncio.iscoroutine(given):
+                    await given
+                assert len(model.prompts) > before
+                assert rule(model) == expected
+        with pytest.raises(ValueError, match="length: only for the core's own answers"):
+            opened.as_query_engine(llm=MockLLM(), length="full", response_mode="compact")
+        sizes = []
+        for most in (None, 60):
+            opened.as_query_engine(max_tokens=most).query(f"{most}?")
+            sizes.append(len(model.prompts[-1].user))
+        assert sizes[1] < sizes[0]
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -144,16 +113,7 @@ def test_command_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The keeper lights the lamp. The lamp is old. " * 3)
     run = CliRunner().invoke
     assert run(main, ["build", str(tmp_path / "a.txt"), "-o", path, "--embedder", "hashing"]).exit_code == 0
-    asked = [
-        "query",
-        path,
-        "Who lights the lamp?",
-        "--llm",
-        "stratagraph.testing:ScriptedChatModel",
-        "--json",
-    ]
-    answers = [
-        run(main, [*asked, *length]).output for length in ([], ["--length", "brief"], ["--length", "full"])
-    ]
+    asked = f"query {path} Who? --llm stratagraph.testing:ScriptedChatModel --json".split()
+    answers = [run(main, [*asked, *given]).output for given in ([], ["--length=brief"], ["--length=full"])]
     texts = [answer.split('"text": "Answer ')[1][:12] for answer in answers]
     assert texts[0] == texts[1] != texts[2]

@@ -135,28 +135,6 @@ def test_query_says_how_it_searched_and_how_to_see_the_rest(notes: str, index: s
     assert run(*asked, "--no-fill").stdout.splitlines()[0].startswith("lshtree's own ranking")
 
 
-def test_no_fill_leaves_passages_out(notes: str) -> None:
-    run("build", notes, "-o", "idx", "--method", "archrag", *HASHING)
-    asked = ("query", "idx", "Die Fähre fährt um sieben", "-k", "8", "--no-answer", *HASHING)
-    kinds = {hit["kind"] for hit in as_json(*asked)["hits"]}
-    assert kinds > {"chunk"}
-    own = as_json(*asked, "--no-fill")["hits"]
-    assert own
-    assert {hit["kind"] for hit in own} == kinds - {"chunk"}
-    one_each = ("--no-fill", "--option", "k_per_level=1", "--option", "relations=false")
-    levels = [hit["level"] for hit in as_json(*asked, *one_each)["hits"]]
-    assert sorted(levels) == sorted(set(levels))
-    for wrong in (("--view", "chunks"), ("--method", "walk")):
-        result = run(*asked, "--no-fill", *wrong)
-        assert result.exit_code == 1
-        assert "--no-fill leaves passages out" in result.stderr
-
-
-def test_methods_are_named_with_commas(notes: str) -> None:
-    run("build", notes, "-o", "idx", "--method", "noderag, lshtree", *HASHING)
-    assert list(as_json("stats", "idx")["methods"]) == ["noderag", "lshtree"]
-
-
 def test_the_rest_of_the_life_of_an_index(built: Path, index: str, here: Path) -> None:
     moved = ("--moved", f"{built / NOTES}={NOTES}")
     line = '{"id": "late", "text": "The late note on the tunnel.", "year": 1903}\n'
@@ -248,33 +226,6 @@ def test_query_is_guided_as_asked(index: str, here: Path) -> None:
     assert run(*asked, "--guided-as", "sometimes").exit_code == 2
 
 
-def test_a_document_has_one_id_however_it_is_given(built: Path, index: str, here: Path) -> None:
-    as_json("sync", index, NOTES, "--moved", f"{built / NOTES}={NOTES}", *HASHING)
-    name = f"{NOTES}/note 7.txt"
-    for given in (name, f"./{name}", f"./{NOTES}/", str(here / name)):
-        (here / name).write_text(f"Note 7, written again for {given}.")
-        report = as_json("insert", index, given, *HASHING)
-        assert (report["added"], report["updated"], report["documents"]) == ([], ["note 7.txt"], 32)
-    assert as_json("delete", index, "note 7.txt", *HASHING)["deleted"] == ["note 7.txt"]
-
-
-def test_files_of_one_name_do_not_replace_each_other(here: Path) -> None:
-    for folder in ("a", "b"):
-        (here / folder).mkdir()
-        (here / folder / "readme.txt").write_text(f"This is {folder}.")
-    assert as_json("build", "a", "-o", "idx", *HASHING)["added"] == ["readme.txt"]
-    refused = run("insert", "idx", "b", *HASHING)
-    assert refused.exit_code == 1
-    assert "--as NAME" in refused.stderr
-    assert as_json("insert", "idx", "b", "--as", "b", *HASHING)["added"] == ["b/readme.txt"]
-
-
-def test_the_rule_of_ids_is_in_the_help() -> None:
-    for arguments in ((), ("build",), ("insert",), ("delete",)):
-        text = " ".join(run(*arguments, "--help").stdout.split())
-        assert "path inside the folder that" in text
-
-
 def test_a_build_does_not_index_its_own_files(here: Path) -> None:
     (here / "a.txt").write_text("The ferry sails.")
     (here / "config.json").write_text('{"chunking": {"size": 100}}')
@@ -353,18 +304,6 @@ def test_budgets_and_caches_are_for_every_command_that_asks_a_model(notes: str, 
         result = run(*arguments, *spend)
         assert result.exit_code == 1
         assert result.stderr.splitlines()[-1].startswith("BudgetExceeded"), result.output
-
-
-def test_notes_of_an_import_are_printed(here: Path) -> None:
-    (here / "a.txt").write_text("The ferry sails to Ostra.")
-    (here / "openie.jsonl").write_text(
-        '{"passage_id": "a.txt", "entities": ["ferry", "ferry"], "triples": [["ferry", "sails to", "Ostra"]]}'
-    )
-    given = ("--extraction", "openie.jsonl", *HASHING)
-    result = run("build", "a.txt", "-o", "idx", *given)
-    assert "note: entities listed twice in a passage: taken once: 1" in result.stdout
-    (here / "b.txt").write_text("The bridge fell.")
-    assert run("insert", "idx", "b.txt", *given).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -558,7 +497,7 @@ def test_a_stopped_build_says_that_it_resumes_and_a_stopped_question_does_not(
 
 def test_one_sentence_makes_an_index_that_says_why_it_has_no_groups(here: Path) -> None:
     (here / "a.txt").write_text("Ada repaired the bridge.", "utf-8")
-    methods = ("--method", "lshtree", "--method", "archrag")
+    methods = ("--method", "lshtree, archrag")
     built = run("build", "a.txt", "-o", "small", *methods, *HASHING)
     assert built.exit_code == 0, built.output
     groups = "lshtree: too little to group, archrag: too little to group, graph: "
@@ -602,27 +541,6 @@ def test_a_build_over_an_index_brings_it_to_its_inputs(
     with open_index("idx", embedder=HashingEmbedder()) as index:
         assert index.methods == ("hirag",)
         assert index.documents().keys() == {"c.txt", "d.txt"}
-
-
-def test_an_emptied_folder_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for folder in ("letters", "notes"):
-        Path(folder).mkdir()
-        Path(folder, "a.txt").write_text(f"Ada wrote {folder} to Bremen.", "utf-8")
-    runner, hashing = CliRunner(), ["--embedder", "hashing"]
-    assert runner.invoke(main, ["build", "letters", "notes", "-o", "idx", *hashing]).exit_code == 0
-    Path("notes", "a.txt").unlink()
-    kept = runner.invoke(main, ["sync", "idx", "notes", *hashing])
-    assert "vanished: 1 (notes/a.txt); --prune deletes" in kept.output
-    assert (
-        "deleted: 1 (notes/a.txt)"
-        in runner.invoke(main, ["sync", "idx", "notes", "--prune", *hashing]).output
-    )
-    again = runner.invoke(main, ["sync", "idx", "notes", "--prune", *hashing])
-    assert "no readable text in 'notes': found no files" in again.output
-    Path("letters", "a.txt").unlink()
-    last = runner.invoke(main, ["sync", "idx", "letters", "--prune", *hashing])
-    assert "sync: the index has 0 documents" in last.output
 
 
 def test_documents_cannot_command_the_terminal(tmp_path: Path) -> None:

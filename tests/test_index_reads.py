@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stratagraph as sg
-from stratagraph.errors import ClosedIndex, NotAnIndex
+from stratagraph.errors import ClosedIndex
 from stratagraph.testing import FakeEmbedder
 
 DOCUMENTS = [
@@ -86,25 +86,6 @@ def test_chunks_are_found_by_either_id(split: sg.Index) -> None:
     assert split.find_chunks([]) == []
     hit = split.retrieve("second part", k=1).hits[0]
     assert [chunk.text for chunk in split.find_chunks(hit.sources)] == [hit.text]
-
-
-def test_a_copy_answers_as_the_original(index: sg.Index, tmp_path: Path) -> None:
-    index.copy_to(str(tmp_path / "copy"))
-    index.copy_to(index.path)
-    expected = index.retrieve("ferry to Ostra").hits
-    index.delete("ferry")
-    with sg.open_index(tmp_path / "copy", embedder=sg.HashingEmbedder()) as copy:
-        assert copy.retrieve("ferry to Ostra").hits == expected
-        assert copy.methods == index.methods
-        assert copy.verify() == []
-        assert copy.stats()["interrupted"] is None
-    index.copy_to(tmp_path / "copy")
-    with sg.open_index(tmp_path / "copy", embedder=sg.HashingEmbedder()) as copy:
-        assert list(copy.documents()) == ["bridge", "plain"]
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.jpg").write_text("meow")
-    with pytest.raises(NotAnIndex, match=r"cat\.jpg"):
-        index.copy_to(tmp_path / "photos")
 
 
 def test_a_private_index_is_kept_by_its_copy(split: sg.Index, tmp_path: Path) -> None:

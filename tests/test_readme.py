@@ -145,19 +145,3 @@ def test_the_page_on_installing_names_every_extra() -> None:
     named = set(re.findall(r"`\[([\w-]+)\]`", (ROOT / "docs/install.md").read_text("utf-8")))
     assert named == declared
     assert set(re.findall(r"'(?:stratagraph|\.)\[([\w-]+)\]'", README)) <= declared
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "from_graph_documents",
-        "from_property_graph",
-        "read_documents",
-        "read_extraction",
-        "read_graphrag",
-        "read_openie",
-    ],
-)
-def test_ways_in_are_named(name: str) -> None:
-    assert name in sg.__all__
-    assert f"{name}`" in "".join(p.read_text("utf-8") for p in (ROOT / "docs/how-to").glob("*.md"))

@@ -502,17 +502,6 @@ def test_a_build_over_shards_brings_them_to_what_is_given(tmp_path: Path) -> Non
         assert index.verify() == []
 
 
-def test_a_build_over_shards_moves_and_prunes(tmp_path: Path) -> None:
-    path = tmp_path / "root"
-    docs = [sg.Document(f"d{n}", f"Letter {n} of Ada.", {"tenant": "ab"[n % 2]}) for n in range(6)]
-    build(path, docs, by="tenant").close()
-    moved = sg.Document("d0", "Letter 0 of Ada.", {"tenant": "c"})
-    with build(path, [moved, docs[1]], by="tenant", prune=True) as index:
-        assert index.documents().keys() == {"d0", "d1"}
-        assert set(index.last_report.deleted) == {"d2", "d3", "d4", "d5"}
-        assert index.verify() == []
-
-
 def test_few_documents_leave_shards_empty(tmp_path: Path) -> None:
     with build(tmp_path / "root", ["Ada wrote the letter.", "The letter is in Bremen."], shards=8) as index:
         assert index.stats()["shards"] <= 2
