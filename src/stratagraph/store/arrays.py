@@ -58,10 +58,16 @@ def check_name(name: str, what: str) -> str:
 def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
     """Write arrays to a new, synced file; returns its size and checksums. `ValueError`: not plain."""
     plain = {name: as_plain(name, array) for name, array in arrays.items()}
-    head, offsets = _laid_out(plain)
+    described, offsets, end = [], [], 0
+    for name, array in plain.items():
+        offsets.append(begin := _up(end))
+        described.append([name, array.dtype.str, list(array.shape), begin])
+        end = begin + array.nbytes
+    text = json.dumps(described, separators=(",", ":")).encode("ascii")
+    head = _MAGIC + len(text).to_bytes(8, "little") + text
     digest, end = Digest(), 0
     with directory.creator(file) as target:
-        digest.write(target, head)
+        digest.write(target, head + b" " * (_up(len(head)) - len(head)))
         for offset, array in zip(offsets, plain.values(), strict=True):
             digest.write(target, bytes(offset - end))
             data = array.reshape(-1).view(np.uint8)
@@ -80,19 +86,6 @@ def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if not _TYPE.fullmatch(array.dtype.str):
         raise ValueError(f"array {name!r} is of type {array.dtype}; only plain numbers and text are stored")
     return array
-
-
-def _laid_out(arrays: Arrays) -> tuple[bytes, list[int]]:
-    """The head of a file, and the offset of each array from the end of the head."""
-    described, offsets, end = [], [], 0
-    for name, array in arrays.items():
-        begin = _up(end)
-        described.append([name, array.dtype.str, list(array.shape), begin])
-        offsets.append(begin)
-        end = begin + array.nbytes
-    text = json.dumps(described, separators=(",", ":")).encode("ascii")
-    head = _MAGIC + len(text).to_bytes(8, "little") + text
-    return head + b" " * (_up(len(head)) - len(head)), offsets
 
 
 def _up(position: int) -> int:

@@ -13,7 +13,7 @@ from typing import Self
 
 from stratagraph.errors import Damaged, NotAnIndex, StoreError
 from stratagraph.store.checksums import Check, as_check, problem
-from stratagraph.store.copying import keep_known_calls, take_over
+from stratagraph.store.copying import take_over
 from stratagraph.store.folder import DEFAULT_CHECK, TEMPORARY, IndexFolder
 from stratagraph.store.layout import SOURCE_URL, Layout, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock
@@ -74,16 +74,14 @@ class CachedFolder(IndexFolder):
             try:
                 manifest = self._remote.manifest(number)
                 if not self._holds(manifest):
-                    self._fetch(manifest)
+                    with WriterLock(self._layout.root, "fetch", patience=_WAIT):
+                        if not self._holds(manifest):  # else another process has fetched it meanwhile
+                            self._fetch(manifest)
                 return
-            except FileNotFoundError as error:
+            except (FileNotFoundError, Damaged) as error:
                 if self._remote.current() == number:
-                    raise Damaged(f"{self.url}: {error} is missing; copy the index there again") from error
-            except Damaged as error:
-                if self._remote.current() == number:
-                    raise Damaged(
-                        f"{self.url}: {error}; if it is so again, copy the index there anew"
-                    ) from error
+                    missing = "" if isinstance(error, Damaged) else " is missing"
+                    raise Damaged(f"{self.url}: {error}{missing}; copy the index there again") from error
         raise StoreError(f"{self.url}: generations are replaced faster than they can be fetched")
 
     def publish_to(self, url: str) -> None:
@@ -110,18 +108,10 @@ class CachedFolder(IndexFolder):
         return True
 
     def _fetch(self, manifest: Manifest) -> None:
-        with WriterLock(self._layout.root, "fetch", patience=_WAIT):
-            if self._holds(manifest):  # another process has fetched it meanwhile
-                return
-            self._layout.sweep()
-            if not self._layout.root.holds_file(SOURCE_URL):
-                if self._layout.current():
-                    raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
-                self._layout.root.write(SOURCE_URL, f"{self.url}\n".encode())
-            take_over(
-                self._layout,
-                manifest,
-                self._remote.files(manifest),
-                lambda partial: keep_known_calls(partial, manifest, self._layout),
-            )
-            self._layout.sweep()
+        self._layout.sweep()
+        if not self._layout.root.holds_file(SOURCE_URL):
+            if self._layout.current():
+                raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
+            self._layout.root.write(SOURCE_URL, f"{self.url}\n".encode())
+        take_over(self._layout, manifest, self._remote.files(manifest))
+        self._layout.sweep()

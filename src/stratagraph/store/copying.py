@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -51,7 +51,8 @@ def copy_index(source: Layout, path: Path) -> None:
             )
         with WriterLock(target.root, "copy"):
             target.sweep()
-            _copy_generation(source, target)
+            manifest, files = opened_files(source)
+            take_over(target, manifest, in_blocks(files), SqliteCalls.of(source.root))
             target.sweep()
             journal.remove()  # an operation interrupted in the earlier copy has lost its generation
     except BaseException as error:
@@ -73,21 +74,13 @@ def unclaim(layout: Layout) -> None:
         layout.root.unlink(name)
 
 
-def _copy_generation(source: Layout, target: Layout) -> None:
-    def copy_calls(partial: Directory) -> None:
-        SqliteCalls.of(source.root).copy_to(target.root)
-        keep_known_calls(partial, manifest, target)
-
-    manifest, files = opened_files(source)
-    take_over(target, manifest, in_blocks(files), copy_calls)
-
-
 def take_over(
-    target: Layout, manifest: Manifest, files: FilesInBlocks, finish: Callable[[Directory], None]
+    target: Layout, manifest: Manifest, files: FilesInBlocks, calls: SqliteCalls | None = None
 ) -> None:
     """Publish the files of a generation as the next one of a folder, if they match the manifest.
 
-    `finish` is called with the new generation before it is published.
+    `calls` become the folder's cache. Calls of chunks that are not in the corpus go: such a chunk was deleted
+    in the source, where its calls wait to be purged, or belongs to a generation that is not published yet.
     """
     number = max(manifest.generation, target.next_number())
     try:
@@ -99,7 +92,15 @@ def take_over(
                     directory.sync()
             partial.write(MANIFEST, replace(manifest, generation=number).to_json().encode("utf-8"))
             partial.sync_all()
-            finish(partial)
+            if calls is not None:
+                calls.copy_to(target.root)
+            own = SqliteCalls.of(target.root)
+            if own.exists():
+                with closing(own):
+                    mentioned = own.chunks()
+                    contents = open_contents(partial, manifest, "sizes")
+                    in_corpus = RecordedCorpus(*contents.corpus_records(partial.path)).row_of(mentioned)
+                    own.purge(chunk for chunk in mentioned if chunk not in in_corpus)
     except BaseException:
         target.remove_partial(number)
         raise
@@ -138,21 +139,3 @@ def copy_blocks(blocks: Blocks, target: BinaryIO, name: str, entry: FileEntry) -
             break
     if digest.size != entry.bytes or digest.entry().sha256 != entry.sha256:
         raise Damaged(f"{name}: altered since it was written; verify() says what else is")
-
-
-def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) -> None:
-    """Remove from the cache calls of chunks that are not in the copied corpus.
-
-    Such a chunk was deleted in the source, where its calls wait to be purged, or belongs to a generation that
-    is not published yet.
-    """
-    calls = SqliteCalls.of(target.root)
-    if not calls.exists():
-        return
-    try:
-        mentioned = calls.chunks()
-        corpus = RecordedCorpus(*open_contents(generation, manifest, "sizes").corpus_records(generation.path))
-        in_corpus = corpus.row_of(mentioned)
-        calls.purge(chunk for chunk in mentioned if chunk not in in_corpus)
-    finally:
-        calls.close()

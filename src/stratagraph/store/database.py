@@ -116,24 +116,20 @@ def named_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise Damaged(f"{path}: holds what is not text ({error})") from error
     except sqlite3.DatabaseError as error:
-        raise _translated(error, path) from error
-
-
-def _translated(error: sqlite3.DatabaseError, path: Path) -> Exception:
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = None if code is None else code & 0xFF
-    if primary in _SYSTEM_ERRORS:
-        number, meaning = _SYSTEM_ERRORS[primary]
-        return OSError(number, f"{meaning}; SQLite says: {error}", str(path))
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return Damaged(f"{path}: not a sound SQLite file ({error})")
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreError(f"{path}: another process keeps the file busy; try again")
-    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
-        return ClosedIndex(f"{path} was closed; open the index again")
-    if isinstance(error, sqlite3.ProgrammingError) or "interrupted" in str(error):
-        return error
-    return Damaged(f"{path}: cannot be read ({error})")
+        code = getattr(error, "sqlite_errorcode", None)
+        primary = None if code is None else code & 0xFF
+        if primary in _SYSTEM_ERRORS:
+            number, meaning = _SYSTEM_ERRORS[primary]
+            raise OSError(number, f"{meaning}; SQLite says: {error}", str(path)) from error
+        if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise Damaged(f"{path}: not a sound SQLite file ({error})") from error
+        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise StoreError(f"{path}: another process keeps the file busy; try again") from error
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            raise ClosedIndex(f"{path} was closed; open the index again") from error
+        if isinstance(error, sqlite3.ProgrammingError) or "interrupted" in str(error):
+            raise
+        raise Damaged(f"{path}: cannot be read ({error})") from error
 
 
 Schema = frozenset[tuple[Any, ...]]
@@ -182,19 +178,15 @@ def require_plain(folder: Directory, name: str) -> None:
                 f"{folder.path / each}: has a second name elsewhere (a hard link), which would be written to "
                 "as well; copy the index with copy_to, or copy this file and put the copy in its place"
             )
-    if folder.status(f"{name}-journal") is not None:
-        _require_own_journal(folder, f"{name}-journal")
-
-
-def _require_own_journal(folder: Directory, name: str) -> None:
-    with folder.reader(name) as file:
-        file.seek(-min(len(_NAMES_ANOTHER), file.seek(0, os.SEEK_END)), os.SEEK_END)
-        if file.read() == _NAMES_ANOTHER:
-            raise Damaged(f"{folder.path / name}: names another file to be removed by SQLite; remove it")
-
-
-# The last bytes of a rollback journal that names a "super-journal", which SQLite removes in the end.
-_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+    if folder.status(journal := f"{name}-journal") is not None:
+        # Such a journal may end with the name of a "super-journal", which SQLite removes, and these bytes.
+        mark = bytes.fromhex("d9d505f920a163d7")
+        with folder.reader(journal) as file:
+            file.seek(-min(len(mark), file.seek(0, os.SEEK_END)), os.SEEK_END)
+            if file.read() == mark:
+                raise Damaged(
+                    f"{folder.path / journal}: names another file to be removed by SQLite; remove it"
+                )
 
 
 def connect_frozen(path: Path) -> sqlite3.Connection:
@@ -222,24 +214,19 @@ def connect_shared(path: Path) -> sqlite3.Connection:
             path, isolation_level=None, check_same_thread=False, timeout=BUSY_PATIENCE
         )
         _distrust(connection)
-        _switch_to_wal(connection)
+        deadline = time.monotonic() + BUSY_PATIENCE
+        while True:  # SQLite does not wait for others here
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    connection.close()
+                    raise
+                time.sleep(0.01)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA secure_delete=ON")
         return connection
-
-
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Set WAL mode. SQLite does not wait for others here, so this does."""
-    deadline = time.monotonic() + BUSY_PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                connection.close()
-                raise
-            time.sleep(0.01)
 
 
 def remove_database(folder: Directory, name: str) -> None:
@@ -259,15 +246,10 @@ def require_sound(connection: sqlite3.Connection, path: Path) -> None:
                 raise Damaged(f"{path}: not a sound SQLite file ({verdict})")
 
 
-def batches(items: Iterable[Any], size: int = PARAMETERS) -> Iterator[list[Any]]:
-    """Lists of at most `size` items."""
-    batch: list[Any] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+def batches(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Lists of as many items as a statement takes."""
+    left = iter(items)
+    while batch := list(islice(left, PARAMETERS)):
         yield batch
 
 
@@ -297,17 +279,14 @@ class Database:
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone inside the block."""
-        if self._pid != os.getpid():
-            self._after_fork()
+        if self._pid != os.getpid():  # a forked child
+            self._lock = threading.RLock()  # the parent's may have been held by a thread that is not here
+            _abandoned.append(self._connection)
+            with inside_sqlite():
+                self._connection = self._connect()
+            self._pid = os.getpid()
         with self._lock, inside_sqlite(), named_errors(self.path):
             yield self._connection
-
-    def _after_fork(self) -> None:
-        self._lock = threading.RLock()  # the parent's may have been held by a thread that is not here
-        _abandoned.append(self._connection)
-        with inside_sqlite():
-            self._connection = self._connect()
-        self._pid = os.getpid()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query."""

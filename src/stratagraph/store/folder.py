@@ -19,7 +19,7 @@ from stratagraph.store.files import Directory, bytes_below
 from stratagraph.store.journal import Journal, Operation
 from stratagraph.store.layout import CURRENT, SOURCE_URL, Layout, found_layout, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock, now
-from stratagraph.store.remote import Remote, publish
+from stratagraph.store.remote import Remote
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.store.verify import Inspect, verify
@@ -324,13 +324,13 @@ class IndexFolder:
         copy_index(self._layout, Path(path))
 
     def publish_to(self, url: str) -> None:
-        """Copy the current generation to a URL; see `remote.publish`."""
+        """Copy the current generation to a URL; see `remote.Remote.publish`."""
         self._require_open()
         self._require_own_vectors()
         self._layout.root.require_in_place()
         self._layout.require()
         manifest, files = opened_files(self._layout)
-        publish(Remote.at(url), manifest, in_blocks(files))
+        Remote.at(url).publish(manifest, in_blocks(files))
 
     def _require_own_vectors(self) -> None:
         if self.table is not None and self.snapshot().manifest.vectors:

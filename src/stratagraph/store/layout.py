@@ -116,19 +116,15 @@ class Layout:
         try:
             text = self.root.read(CURRENT, most=100).decode("ascii").strip()
         except FileNotFoundError:
-            return self._never_published()
+            later = [number for number, partial in self._numbers() if number > 1 and not partial]
+            if later:
+                raise Damaged(f"{path}: missing, although generation {max(later)} exists") from None
+            return 0
         except UnicodeDecodeError:
             text = "binary data"
         if not (match := GENERATION.fullmatch(text)) or match[2]:
             raise Damaged(f"{path}: holds {text[:40]!r}, not the number of a generation")
         return int(text)
-
-    def _never_published(self) -> int:
-        """0, or `Damaged` if generations beyond a first one show that CURRENT was lost."""
-        later = [number for number, partial in self._numbers() if number > 1 and not partial]
-        if later:
-            raise Damaged(f"{self.path / CURRENT}: missing, although generation {max(later)} exists")
-        return 0
 
     def _numbers(self) -> Iterator[tuple[int, bool]]:
         """Numbers in use, and whether each is a partial generation."""

@@ -168,29 +168,20 @@ class TemporaryFolder:
     def __init__(self, prefix: str) -> None:
         self.owner = os.getpid()
         for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-            self._remove_if_left(old)
+            with suppress(OSError, StratagraphError):
+                if old.is_symlink() or (hasattr(os, "getuid") and old.stat().st_uid != os.getuid()):
+                    continue  # another user may have put anything there
+                with Directory.open(old) as folder, WriterLock(folder, None, patience=0):
+                    shutil.rmtree(old, ignore_errors=True)
         for attempt in range(1, _ATTEMPTS + 1):
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
             try:
                 self._directory = Directory.open(self.path)
                 self._lock = WriterLock(self._directory, None).__enter__()
                 return
-            except (
-                OSError,
-                StratagraphError,
-            ):  # another process took it for an abandoned one before it was locked
+            except (OSError, StratagraphError):  # another process took it for an abandoned one
                 if attempt == _ATTEMPTS:
                     raise
-
-    @staticmethod
-    def _remove_if_left(path: Path) -> None:
-        try:
-            if path.is_symlink() or (hasattr(os, "getuid") and path.stat().st_uid != os.getuid()):
-                return  # another user may have put anything there
-            with Directory.open(path) as folder, WriterLock(folder, None, patience=0):
-                shutil.rmtree(path, ignore_errors=True)
-        except (OSError, StratagraphError):
-            return
 
     def close(self) -> None:
         """Remove the folder; a forked child leaves it to its parent."""

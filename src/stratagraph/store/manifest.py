@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -94,18 +94,18 @@ class Manifest:
         content = json.loads(json.dumps({FORMAT_KEY: FORMAT, **fields}, default=dict))  # as it is read back
         content["files"] = {name: entry.fields() for name, entry in self.files.items()}
         content["checksum"] = _checksum(content)
-        return "{\n" + ",\n".join(_lines(content)) + "\n}\n"
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in content.items()]
+        if content["files"]:
+            files = (f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in content["files"].items())
+            lines[list(content).index("files")] = ' "files": {\n' + ",\n".join(files) + "\n }"
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def of(cls, raw: bytes, path: str | Path, number: int) -> Manifest:
         """The manifest in the bytes of a file, which must be that of generation `number`.
 
-        Raises
-        ------
-        FormatMismatch
-            If it is of another format.
-        Damaged
-            If it is not that manifest, was altered, or names a file outside of its generation.
+        `FormatMismatch` if it is of another format; `Damaged` if it is not that manifest, was altered, or
+        names a file outside of its generation.
         """
         content = json_object(raw, path, str(path).replace("\\", "/").rsplit("/", 3)[0])
         try:
@@ -163,19 +163,9 @@ class Manifest:
 def json_object(
     raw: bytes, path: str | Path, folder: str, command: str = "build", function: str = "build_index"
 ) -> dict[str, Any]:
-    """The JSON object in a file of our format.
+    """The JSON object in a file of our format; else `Damaged`, or `FormatMismatch` for other formats.
 
-    Parameters
-    ----------
-    folder, command, function
-        The index that the file belongs to, and what builds it, for the message.
-
-    Raises
-    ------
-    Damaged
-        If the bytes are no JSON object.
-    FormatMismatch
-        If the object is of another format.
+    `folder` is the index that the file belongs to, and `command` and `function` build it, for the message.
     """
     try:
         content = json.loads(raw.decode("utf-8"))
@@ -192,15 +182,6 @@ def json_object(
             f"{function}(documents, path={folder!r})"
         )
     return content
-
-
-def _lines(content: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in content.items():
-        if name == "files" and value:
-            files = ",\n".join(f"  {json.dumps(file)}: {json.dumps(entry)}" for file, entry in value.items())
-            yield f' "files": {{\n{files}\n }}'
-        else:
-            yield f" {json.dumps(name)}: {json.dumps(value)}"
 
 
 def check_inside(name: str) -> None:

@@ -95,7 +95,15 @@ class Remote:
             try:
                 text = self._read(CURRENT, 100).decode("ascii", "replace")
             except FileNotFoundError:
-                raise NotAnIndex(self._nothing()) from None
+                names = self._names("")
+                what = f"holds {', '.join(sorted(names)[:5]) or 'nothing'}"
+                if SHARDS in names:
+                    what = "holds shards, which cannot be opened from a URL; open each of them alone"
+                elif MARKER in names:
+                    what = "holds a copy that was never finished; do the same copy_to again"
+                else:
+                    what = f"is not an index (it {what}); copy one there first: index.copy_to(URL)"
+                raise NotAnIndex(f"{self.url} {what}") from None
             if text.endswith("\n"):
                 break
             time.sleep(0.05 * attempt)
@@ -121,12 +129,12 @@ class Remote:
                 self._named(),
                 self._system.open(self._path(f"{GENERATIONS}/{manifest.generation}/{name}"), "rb") as file,
             ):
-                yield name, iter(lambda file=file: self._read_block(file), b"")  # type: ignore[misc]
+                yield name, self._blocks(file)
 
-    def _read_block(self, file: Any) -> bytes:
+    def _blocks(self, file: Any) -> Iterator[bytes]:
         with self._named():
-            block: bytes = file.read(BLOCK)
-        return block
+            while block := file.read(BLOCK):
+                yield block
 
     def _read(self, name: str, most: int) -> bytes:
         with self._named():
@@ -135,19 +143,15 @@ class Remote:
             raise Damaged(f"{self.url}/{name}: more than {most} bytes, which no such file has")
         return content
 
-    def _nothing(self) -> str:
-        names = self._names("")
-        if SHARDS in names:
-            return f"{self.url} holds shards, which cannot be opened from a URL; open each of them alone"
-        if MARKER in names:
-            return f"{self.url} holds a copy that was never finished; do the same copy_to again"
-        entries = ", ".join(sorted(names)[:5]) or "nothing"
-        return f"{self.url} is not an index (it holds {entries}); copy one there first: index.copy_to(URL)"
-
     # Writing
 
-    def claim(self) -> None:
-        """Mark the URL as an index; `NotAnIndex` if it holds something else."""
+    def publish(self, manifest: Manifest, files: FilesInBlocks) -> None:
+        """Publish files as the next generation, `CURRENT` last, and remove earlier ones.
+
+        A reader that is fetching an earlier one turns to the new one. `NotAnIndex` if the URL leads to
+        something else, `Damaged` if a file is not as it was written, `RemoteError` if the storage refuses.
+        The previous generation then stays.
+        """
         names = self._names("")
         if MARKER not in names and not {CURRENT, GENERATIONS} <= names:
             if names:
@@ -156,34 +160,27 @@ class Remote:
                     "nothing was written: give an empty or a new place"
                 )
             self._write(MARKER, MARKER_TEXT)
-
-    def next_number(self) -> int:
-        """A number that no generation has, complete or not."""
-        return 1 + max(self._numbers(), default=0)
-
-    def upload(self, manifest: Manifest, files: FilesInBlocks) -> None:
-        """Write a generation. Nobody reads it before `point_to`."""
-        folder = f"{GENERATIONS}/{manifest.generation}"
-        for name, blocks in files:
-            path = self._path(f"{folder}/{name}")
-            with self._named():
-                self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
-                with self._system.open(path, "wb") as target:
-                    copy_blocks(blocks, target, name, manifest.files[name])
-        self._write(f"{folder}/{MANIFEST}", manifest.to_json())
-
-    def point_to(self, number: int) -> None:
-        """Make a generation current."""
+        number = max(manifest.generation, 1 + max(self._numbers(), default=0))
+        folder = f"{GENERATIONS}/{number}"
+        try:
+            for name, blocks in files:
+                path = self._path(f"{folder}/{name}")
+                with self._named():
+                    self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+                    with self._system.open(path, "wb") as target:
+                        copy_blocks(blocks, target, name, manifest.files[name])
+            self._write(f"{folder}/{MANIFEST}", replace(manifest, generation=number).to_json())
+        except BaseException:
+            with suppress(StoreError, OSError):  # the first error is the one to be seen; the next copy sweeps
+                self._remove(number)
+            raise
         self._write(CURRENT, f"{number}\n")
+        for earlier in self._numbers():
+            if earlier != number:
+                self._remove(earlier)
 
-    def sweep(self, keep: int | None) -> None:
-        """Remove our files of all generations but one."""
-        for number in self._numbers():
-            if number != keep:
-                self.remove(number)
-
-    def remove(self, number: int) -> None:
-        """Remove the files of a generation."""
+    def _remove(self, number: int) -> None:
+        """Remove our files of a generation."""
         with self._named():
             folder = self._path(f"{GENERATIONS}/{number}")
             for path in self._system.find(folder):
@@ -225,25 +222,6 @@ class Remote:
             raise
         except Exception as error:
             raise _refused(self.url, error) from error
-
-
-def publish(remote: Remote, manifest: Manifest, files: FilesInBlocks) -> None:
-    """Publish files as the next generation behind a URL, and remove earlier ones.
-
-    A reader that is fetching an earlier one turns to the new one. `NotAnIndex` if the URL leads to something
-    else, `Damaged` if a file is not as it was written, `RemoteError` if the storage refuses. The previous
-    generation then stays.
-    """
-    remote.claim()
-    number = max(manifest.generation, remote.next_number())
-    try:
-        remote.upload(replace(manifest, generation=number), files)
-    except BaseException:
-        with suppress(StoreError, OSError):  # the first error is the one to be seen; the next copy sweeps
-            remote.remove(number)
-        raise
-    remote.point_to(number)
-    remote.sweep(keep=number)
 
 
 def shown(url: str) -> str:

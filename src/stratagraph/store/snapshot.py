@@ -275,8 +275,24 @@ def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bo
     While a method is being added (`adding`), shards may differ in methods, and those that all have count.
     """
     manifests = [part.manifest for part in parts]
-    methods = _common(manifests) if adding else tuple(manifests[0].methods)
-    compared = [_with(each, methods) for each in manifests] if adding and methods else manifests
+    methods, compared = tuple(manifests[0].methods), manifests
+    if adding:
+        own = [each.config.get("methods", {}) for each in manifests]
+        methods = tuple(
+            name
+            for name in methods
+            if all(name in each.methods for each in manifests)
+            and all(settings.get(name) == own[0].get(name) for settings in own)
+        )
+    if adding and methods:
+        compared = [
+            replace(
+                each,
+                methods=methods,
+                config={**each.config, "methods": {name: settings.get(name) for name in methods}},
+            )
+            for each, settings in zip(manifests, own, strict=True)
+        ]
     difference = next(differences(list(zip(names, compared, strict=True))), None)
     if difference is not None:
         advice = (
@@ -289,26 +305,6 @@ def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bo
     return methods
 
 
-def _common(manifests: Sequence[Manifest]) -> tuple[str, ...]:
-    """The methods that all shards have, with the same settings, in the order of the first."""
-    return tuple(
-        name
-        for name in manifests[0].methods
-        if all(name in each.methods for each in manifests)
-        and all(_own(each).get(name) == _own(manifests[0]).get(name) for each in manifests)
-    )
-
-
-def _own(manifest: Manifest) -> Mapping[str, Any]:
-    methods: Mapping[str, Any] = manifest.config.get("methods", {})
-    return methods
-
-
-def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:
-    settings = {name: own for name, own in _own(manifest).items() if name in methods}
-    return replace(manifest, methods=tuple(methods), config={**manifest.config, "methods": settings})
-
-
 def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
     """Differences from the first shard, one line each."""
     for name, manifest in manifests[1:]:
@@ -316,18 +312,11 @@ def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
         for what in _SAME:
             own, other = getattr(manifest, what), getattr(first_manifest, what)
             if own != other:
-                where, own, other = _narrowed(what, own, other)
-                yield f"{name} differs from {first} in {where}: {_short(own)}, not {_short(other)}"
-
-
-def _narrowed(name: str, own: Any, other: Any) -> tuple[str, Any, Any]:
-    """The innermost setting that differs, by its dotted name, and both values."""
-    while isinstance(own, Mapping) and isinstance(other, Mapping):
-        differing = [key for key in {**other, **own} if own.get(key) != other.get(key)]
-        name, own, other = f"{name}.{differing[0]}", own.get(differing[0]), other.get(differing[0])
-    return name, own, other
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+                where = what
+                while isinstance(own, Mapping) and isinstance(other, Mapping):  # the innermost that differs
+                    key = next(key for key in {**other, **own} if own.get(key) != other.get(key))
+                    where, own, other = f"{where}.{key}", own.get(key), other.get(key)
+                shown = [
+                    f"{text[:117]}..." if len(text := repr(each)) > 120 else text for each in (own, other)
+                ]
+                yield f"{name} differs from {first} in {where}: {shown[0]}, not {shown[1]}"

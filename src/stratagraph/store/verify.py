@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -45,12 +45,23 @@ def verify(
 
     If every file is as it was written, `inspect` checks the generation too.
     """
-    problems = [
-        *_until_error(_not_plain(layout.root)),
-        *_until_error(_generation(layout, inspect, table)),
-        *_until_error(iter(calls.check())),
-        *_until_error(_journal(layout)),
-    ]
+    problems = []
+    for name in _FILES:  # links, pipes and the like
+        try:
+            layout.root.plain_status(name)
+        except (Damaged, OSError) as error:
+            problems.append(str(error))
+    problems += [*_until_error(_generation(layout, inspect, table)), *calls.check()]
+    journal = Journal(layout.root)
+    if journal.exists():  # only damage is a problem; an unfinished or running operation is not
+        with suppress(Locked, OSError), closing(journal):
+            try:
+                with WriterLock(layout.root, None):
+                    journal.operation()
+            except Locked:
+                raise
+            except StratagraphError as error:
+                problems.append(str(error))
     return list(dict.fromkeys(problems))  # two checks may name the same file
 
 
@@ -76,27 +87,6 @@ def _until_error(problems: Iterator[str]) -> Iterator[str]:
         yield f"{error.filename}: missing"
     except (StratagraphError, OSError) as error:
         yield str(error)
-
-
-def _not_plain(root: Directory) -> Iterator[str]:
-    """Links, pipes and the like in place of files."""
-    for name in _FILES:
-        try:
-            root.plain_status(name)
-        except Damaged as error:
-            yield str(error)
-
-
-def _journal(layout: Layout) -> Iterator[str]:
-    """Only damage is a problem; an unfinished or running operation is not."""
-    journal = Journal(layout.root)
-    if journal.exists():
-        with suppress(Locked, OSError), WriterLock(layout.root, None):
-            try:
-                journal.operation()
-            finally:
-                journal.close()
-    yield from ()
 
 
 def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | None) -> Iterator[str]:
@@ -134,25 +124,12 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
                 f"the vectors are in a vector store ({manifest.vectors.get('store')}), which was not given: "
                 "they were not checked, nor was what searches them"
             )
-        else:
-            yield from _until_error(_inspected(layout, directory, manifest, inspect, table))
-
-
-def _inspected(
-    layout: Layout,
-    directory: Directory,
-    manifest: Manifest,
-    inspect: Inspect | None,
-    table: VectorTable | None,
-) -> Iterator[str]:
-    snapshot = Snapshot(layout.path, directory, manifest.generation, "sizes", table, moving=True)
-    try:
-        unsound = list(_until_error(_rows(snapshot, Journal(layout.root))))
-        yield from unsound
-        if inspect is not None and not unsound:
-            yield from inspect(snapshot)
-    finally:
-        snapshot.close()
+            return
+        with closing(Snapshot(layout.path, directory, current, "sizes", table, moving=True)) as snapshot:
+            unsound = list(_until_error(_rows(snapshot, Journal(layout.root))))
+            yield from unsound
+            if inspect is not None and not unsound:
+                yield from inspect(snapshot)
 
 
 def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
