@@ -100,7 +100,7 @@ class CachedFolder(IndexFolder):
                 if replace(own, generation=manifest.generation).to_json() != manifest.to_json():
                     return False
                 for name, entry in own.files.items():
-                    with directory.holding(name) as (holder, file), holder.reader(file) as opened:
+                    with directory.reader(name) as opened:
                         if problem(opened.fileno(), entry, self._check):
                             return False
         except (FileNotFoundError, Damaged):

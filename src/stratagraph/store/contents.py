@@ -7,7 +7,6 @@ import random
 import re
 from collections import ChainMap, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -47,18 +46,12 @@ VECTOR_SLOTS = "vectors.slots"
 LOOKED_INTO = 32
 """Segments of a folder whose checksums are compared at most, unless everything is compared."""
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
-_OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?){re.escape(SUFFIX)}")
 _SEGMENT = re.compile(rf"(?:{pool.FOLDER}|{nodes.FOLDER}/[^/]+|{FOLDER}/[^/]+)/[^/]+")
 
 
 def part_file(part: str, folder: str = PARTS) -> str:
     """Path of a part's arrays in `PARTS` or `NUMBERS`."""
     return f"{folder}/{part}{SUFFIX}"
-
-
-def part_of(file: str) -> str:
-    """The part whose arrays a file holds; the file itself if it belongs to none."""
-    return match[1] if (match := _OF_PART.fullmatch(file)) else file
 
 
 ArrayGroup = tuple[str, str]
@@ -74,18 +67,19 @@ class Contents:
     """
 
     def __init__(self, manifest: Manifest, known: Mapping[str, OpenFile] = MappingProxyType({})) -> None:
-        self._manifest = manifest
+        self.manifest = manifest
         self._known = known
         self.opened: dict[str, OpenFile] = {}
         self.groups: dict[ArrayGroup, Arrays] = {}
         self.parts: dict[str, Arrays] = {}
         self.files: dict[tuple[str, str], str] = {}
 
-    def took_known(self, holder: Directory, file: str) -> bool:
+    def took_known(self, directory: Directory, file: str) -> bool:
         """Use an open file of the earlier snapshot, if it is the one in this directory."""
         if file not in self._known:
             return False
-        status = holder.status(file.rpartition("/")[2])
+        with directory.holding(file) as (holder, name):
+            status = holder.status(name)
         if status is None or _identity(status) != self._known[file].identity:
             return False
         self.opened[file] = self._known[file]
@@ -108,7 +102,7 @@ class Contents:
 
     def combine(self) -> Iterator[str]:
         """Combine the arrays of each part; yields problems of patches, each with its file."""
-        for part in self._manifest.parts:
+        for part in self.manifest.parts:
             layers: list[Arrays] = []
             for folder in (PARTS, NUMBERS):
                 file = part_file(part, folder)
@@ -164,17 +158,6 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@contextmanager
-def opened(directory: Directory, file: str) -> Iterator[int]:
-    """The descriptor of a file, by its path in the generation."""
-    with directory.holding(file) as (holder, name):
-        descriptor = holder.descriptor(name)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def open_contents(
     directory: Directory,
     manifest: Manifest,
@@ -196,13 +179,12 @@ def open_contents(
         for within in folders.values():
             looked_into.difference_update(random.sample(within, max(0, len(within) - LOOKED_INTO)))
     for file, entry in manifest.files.items():
-        with directory.holding(file) as (holder, name):
-            if contents.took_known(holder, file):
-                continue
-            with naming(directory.path, file), holder.reader(name) as opened:  # a mapping holds a descriptor
-                if wrong := problem(opened.fileno(), entry, check if file in looked_into else None):
-                    raise Damaged(f"{directory.path / file}: {wrong}")
-                contents.take(directory, file, opened.fileno())
+        if contents.took_known(directory, file):
+            continue
+        with naming(directory.path, file), directory.reader(file) as opened:  # a mapping holds a descriptor
+            if wrong := problem(opened.fileno(), entry, check if file in looked_into else None):
+                raise Damaged(f"{directory.path / file}: {wrong}")
+            contents.take(directory, file, opened.fileno())
     for wrong in chain(contents.combine(), meanings(contents, manifest)):
         raise Damaged(f"{directory.path / wrong}")
     return contents
@@ -210,17 +192,22 @@ def open_contents(
 
 def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """Problems of the arrays that the store itself reads, each with its file first."""
+    for file in filter(_SEGMENT.fullmatch, manifest.files):
+        try:
+            segment_order(file.rpartition("/")[2])
+        except ValueError as error:
+            yield f"{file}: {error}"
     corpus = contents.arrays(CHUNK_ARRAYS)
     yield from _vectors(contents, manifest, corpus)
     for (kind, folder, name), count in zip(_CORPUS, (manifest.chunks, manifest.documents), strict=True):
-        yield from _records(contents, manifest, kind, folder, corpus.get(name), count, CHUNK_ARRAYS)
+        yield from _records(contents, kind, folder, corpus.get(name), count, CHUNK_ARRAYS)
     if not _are_rows(corpus.get(CHUNK_DOCUMENTS), np.int32, manifest.chunks, manifest.documents):
         yield f"{CHUNK_ARRAYS}: does not give each chunk one of {manifest.documents} documents"
     for part, count in manifest.nodes.items():
         arrays = contents.parts[part]
         file = contents.files.get((part, nodes.SLOTS), part_file(part, NUMBERS))
         slots = arrays.get(nodes.SLOTS)
-        yield from _records(contents, manifest, NODES, f"{nodes.FOLDER}/{part}", slots, count, file)
+        yield from _records(contents, NODES, f"{nodes.FOLDER}/{part}", slots, count, file)
         for name in (nodes.KEYS, nodes.HASHES):
             array = arrays.get(name)
             if array is None or array.dtype != np.uint64 or array.shape != (count,):
@@ -230,7 +217,6 @@ def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
 
 def _records(
     contents: Contents,
-    manifest: Manifest,
     kind: Kind[T],
     folder: str,
     slots: NDArray[Any] | None,
@@ -242,8 +228,7 @@ def _records(
     for name, arrays in segments.items():
         if wrong := kind.misfit(arrays):
             yield f"{folder}/{name}: {wrong}"
-        yield from _order(folder, name)
-    records = _size(segments, "lengths", manifest, folder)
+    records = sum(len(arrays.get("lengths", ())) for arrays in segments.values())
     if not _are_rows(slots, np.uint32, count, records):
         yield f"{file}: does not say which of {records} records its {count} {kind.noun}s are"
 
@@ -260,28 +245,13 @@ def _vectors(contents: Contents, manifest: Manifest, corpus: NamedArrays) -> Ite
             yield f"{pool.FOLDER}/{file}: holds no vectors of {manifest.dimension} float16"
         elif hashes is None or hashes.dtype != np.uint64 or hashes.shape != halves.shape[:1]:
             yield f"{pool.FOLDER}/{file}: does not have as many hashes as vectors"
-        yield from _order(pool.FOLDER, file)
-    count = _size(segments, pool.HASHES, manifest, pool.FOLDER)
+    count = sum(len(arrays.get(pool.HASHES, ())) for arrays in segments.values())
     if not _are_rows(corpus.get(VECTOR_SLOTS), np.uint32, manifest.chunks, count):
         yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
     for file, slots in contents.folder(SLOTS).items():
         for name, array in slots.items():
             if not _are_rows(array, np.uint32, None, count):
                 yield f"{SLOTS}/{file}: {name} points at vectors beyond the {count} that exist"
-
-
-def _size(segments: Mapping[str, NamedArrays], array: str, manifest: Manifest, folder: str) -> int:
-    """Number of records in the segments of a folder; unlimited if one of its files could not be opened."""
-    if len(segments) != sum(file.rpartition("/")[0] == folder for file in manifest.files):
-        return 1 << 32
-    return sum(len(arrays.get(array, ())) for arrays in segments.values())
-
-
-def _order(folder: str, file: str) -> Iterator[str]:
-    try:
-        segment_order(file)
-    except ValueError as error:
-        yield f"{folder}/{file}: {error}"
 
 
 def _sources(contents: Contents, part: str, count: int, chunks: int) -> Iterator[str]:

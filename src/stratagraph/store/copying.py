@@ -15,7 +15,7 @@ from stratagraph.errors import Damaged, Locked, NotAnIndex
 from stratagraph.store.arrays import file_bytes
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import BLOCK, Digest, FileEntry
-from stratagraph.store.contents import open_contents, opened
+from stratagraph.store.contents import open_contents
 from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.files import Directory, naming
 from stratagraph.store.journal import Journal
@@ -117,8 +117,8 @@ def opened_files(source: Layout) -> tuple[Manifest, dict[str, NDArray[np.uint8]]
     def read(directory: Directory, number: int) -> tuple[Manifest, dict[str, NDArray[np.uint8]]]:
         manifest, files = Manifest.read(directory, number), {}
         for name in manifest.files:
-            with opened(directory, name) as descriptor, naming(directory.path, name):
-                files[name] = file_bytes(descriptor)
+            with directory.reader(name) as opened, naming(directory.path, name):
+                files[name] = file_bytes(opened.fileno())
         return manifest, files
 
     return source.read_current(read)

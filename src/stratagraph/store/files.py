@@ -163,8 +163,9 @@ class Directory:
             raise Damaged(f"{self.path / name}: {kind_of(status)}, where a file of the index should be")
 
     def reader(self, name: str) -> BinaryIO:
-        """Open a plain file for reading; errors as of `descriptor`."""
-        return os.fdopen(self.descriptor(name), "rb")
+        """Open a plain file, here or at a relative path `a/b/c`, for reading; errors as of `descriptor`."""
+        with self.holding(name) as (holder, last):
+            return os.fdopen(holder.descriptor(last), "rb")
 
     def read(self, name: str, *, most: int) -> bytes:
         """The content of a file of at most `most` bytes; a larger one is `Damaged`."""

@@ -12,7 +12,7 @@ import numpy as np
 from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
-from stratagraph.store.contents import Contents, are_infinite, meanings, opened, part_of
+from stratagraph.store.contents import Contents, are_infinite, meanings
 from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, RecordedCorpus, ref_key
 from stratagraph.store.database import SIDE_FILES
 from stratagraph.store.external import ExternalPool, require_current
@@ -35,6 +35,7 @@ _FILES = (
     *(database + suffix for database in (CALLS, JOURNAL) for suffix in ("", *SIDE_FILES)),
 )
 
+_NO_VECTORS = np.zeros((0, 1), np.float16)
 _READ = 1 << 16  # nodes that are checked at a time
 
 
@@ -97,28 +98,19 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
     with layout.generation(current) as directory:
         manifest = Manifest.read(directory, current)
         contents = Contents(manifest)
-        wrong = set()
-        for file in manifest.files:
-            for problem_line in _until_error(_file(directory, file, manifest, contents)):
-                wrong.add(file)
-                yield problem_line
-        for problem_line in [*contents.combine()]:
-            file = problem_line.partition(":")[0]
-            if part_of(file) not in map(part_of, wrong):  # a file that is missing was named already
-                yield problem_line
-            wrong.add(file)
-        named = {part_of(file) for file in wrong}
-        for problem_line in meanings(contents, manifest):
-            file = problem_line.partition(":")[0]
-            if part_of(file) not in named:
-                yield problem_line
-            wrong.add(file)
-        yield from _vectors(contents)
-        if not wrong:
-            yield from _until_error(_nodes(contents, manifest))
-            yield from _until_error(_corpus(RecordedCorpus(*contents.corpus_records(directory.path))))
-        if wrong:
-            return
+        # Later checks read what earlier ones found sound.
+        checks: tuple[Callable[[], Iterator[str]], ...] = (
+            lambda: (line for file in manifest.files for line in _file(directory, file, contents)),
+            contents.combine,
+            lambda: meanings(contents, manifest),
+            lambda: _nodes(contents, manifest),
+            lambda: _corpus(RecordedCorpus(*contents.corpus_records(directory.path))),
+        )
+        for check in checks:
+            wrong = list(_until_error(check()))
+            yield from wrong
+            if wrong:
+                return
         if manifest.vectors and table is None:
             yield (
                 f"the vectors are in a vector store ({manifest.vectors.get('store')}), which was not given: "
@@ -146,15 +138,20 @@ def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
     journal.close()
 
 
-def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:
+def _file(directory: Directory, file: str, contents: Contents) -> Iterator[str]:
     try:
-        with opened(directory, file) as descriptor:
-            if wrong := problem(descriptor, manifest.files[file], "full"):
+        with directory.reader(file) as opened:
+            if wrong := problem(opened.fileno(), contents.manifest.files[file], "full"):
                 yield f"{file}: {wrong}"
             else:
-                contents.take(directory, file, descriptor)
+                contents.take(directory, file, opened.fileno())
+                arrays = contents.arrays(file)
+                if file.startswith(f"{VECTOR_FOLDER}/") and are_infinite(arrays.get(HALVES, _NO_VECTORS)):
+                    yield f"{file}: holds values that no unit vector has"
     except FileNotFoundError:
         yield f"{file}: missing"
+    except (StratagraphError, OSError) as error:
+        yield str(error)
 
 
 def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
@@ -188,9 +185,3 @@ def _corpus(corpus: RecordedCorpus) -> Iterator[str]:
         yield f"{CHUNKS_FOLDER}: holds a chunk twice"
     if any(one >= other for one, other in pairwise(corpus.document_states())):
         yield f"{DOCUMENTS_FOLDER}: does not have each document once, in the order of the ids"
-
-
-def _vectors(contents: Contents) -> Iterator[str]:
-    for file, segment in contents.folder(VECTOR_FOLDER).items():
-        if HALVES in segment and are_infinite(segment[HALVES]):
-            yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
