@@ -61,6 +61,8 @@ NAMED = (
     ("corpus", "chunk_documents", "reversed"),
     ("archrag", "drift", "0-d"),
     ("graph", "units.vectors", "missing"),
+    ("hirag", "vectors.keys", "2-d"),
+    ("hirag", "clusters.indptr", "one larger"),
 )
 """Alterations that must be told as damage of this array; each was once a crash or a wrong answer."""
 Array = np.ndarray[Any, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import sqlite3
 import threading
@@ -14,12 +13,8 @@ from typing import Any
 import pytest
 
 from stratagraph.errors import ClosedIndex, Damaged, NotAnIndex
-from stratagraph.store import arrays
-from stratagraph.store.copying import opened_files
 from stratagraph.store.corpus import RecordedCorpus
-from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.layout import Layout
 from tests.store.support import contents, files_holding, fill, publish
 
 SECRET = "The key lies under the third stone"
@@ -259,22 +254,3 @@ def test_a_writer_that_never_publishes_does_not_disturb(tmp_path: Path) -> None:
     assert copy.interrupted() is None
     assert copy.calls.get("x") == "says x"
     assert files_holding(copy.path, SECRET) == []
-
-
-@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")
-def test_what_is_copied_holds_few_open_files_and_outlasts_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(arrays, "READ", 0)
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x", "y"], "b": ["z"]})
-    generation = tmp_path / "generations" / "1"
-    content = {str(path.relative_to(generation)): path.read_bytes() for path in generation.rglob("*.arrays")}
-    before = len(os.listdir("/dev/fd"))
-    with Directory.open(tmp_path) as root:
-        manifest, files = opened_files(Layout(root))
-        assert len(os.listdir("/dev/fd")) <= before + 2
-        for path in generation.rglob("*.arrays"):
-            path.unlink()
-        assert {name: array.tobytes() for name, array in files.items()} == content
-        assert set(manifest.files) == set(content)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stratagraph.store.patches import LEAST, LIST, SHARE, Patched, moved, patch
+from stratagraph.store.patches import LEAST, LIST, SHARE, Patched, patch
 
 Named = dict[str, NDArray[Any]]
 ROWS = 20_000
@@ -114,17 +114,6 @@ def test_any_change_gives_the_arrays_back() -> None:
         made = patch(before, now, MOVING)
         assert made is not None
         same(now, Patched(before, made))
-
-
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_numbers_move(kind: type[np.signedinteger[Any]]) -> None:
-    moves = np.array([[5, 2], [900, -3]])
-    numbers = np.array([-4, 0, 4, 5, 6, 899, 900, 1 << 30], kind)
-    made = moved(numbers, moves)
-    assert made.dtype == kind
-    assert made.tolist() == [-4, 0, 4, 7, 8, 901, 897, (1 << 30) - 3]
-    assert moved(numbers, np.array([[0, 1]])).tolist() == [-4, 1, 5, 6, 7, 900, 901, (1 << 30) + 1]
-    assert moved(numbers[:0], moves).tolist() == []
 
 
 def test_rows_of_bytes_that_are_much_alike_are_found_again() -> None:

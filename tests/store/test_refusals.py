@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import resource
 import shutil
@@ -114,21 +113,6 @@ def test_a_cache_that_cannot_be_written_is_still_read(
         assert frozen.get("k") == "v"
     frozen.put("new", "v", task="t", model="m", sources=())
     assert frozen.get("new") is None
-
-
-def test_few_descriptors_are_held(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path / "idx")
-    publish(folder, {"a": [f"text {number}" for number in range(3000)]})
-    folder.calls.put("k", "v", task="t", model="m", sources=())
-    folder.close()
-    gc.collect()  # what other tests have left open
-    before = len(os.listdir("/proc/self/fd"))
-    again = IndexFolder.open(tmp_path / "idx")
-    answer = again.calls.get("k")
-    held = len(os.listdir("/proc/self/fd")) - before
-    again.close()
-    after = len(os.listdir("/proc/self/fd"))
-    assert (answer, held <= 16, after) == ("v", True, before)
 
 
 def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,13 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import Damaged
-from stratagraph.ingest.before import alike
 from stratagraph.store import arrays
 from stratagraph.store import contents as stored_contents
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.pool import FEWEST, Pool, PooledVectors, PoolWriter, hashes_of
+from stratagraph.store.pool import FEWEST, PooledVectors
 from stratagraph.store.records import NODES
-from stratagraph.store.segments import planned
 from stratagraph.testing.opened import snapshot_of
-from tests.store.support import contents, publish, traces_of, vector
+from tests.store.support import contents, fill, manifest, publish, traces_of, vector
 
 COUNT = max(2 * FEWEST, NODES.fewest // 2)  # vectors, nodes and texts have segments that are shared
 MANY = {f"d{number:04}": [f"text number {number} of many"] for number in range(COUNT)}
@@ -48,6 +46,11 @@ def test_an_insert_writes_what_is_new(folder: IndexFolder) -> None:
     assert len(before.items() & after.items()) >= len(before) - 1  # the node over all changed
     assert folder.verify() == []
     assert folder.snapshot().vectors[-1].tolist() == vector("a text that was not there").tolist()
+    with folder.writer("compact", compact=True) as staging:
+        fill(staging, {})
+        staging.publish(manifest())
+    assert not after.items() & segments(folder).items()
+    assert folder.verify() == []
 
 
 def test_readers_keep_their_generation(folder: IndexFolder) -> None:
@@ -98,23 +101,6 @@ def test_a_shared_file_that_was_altered_is_looked_at_again(folder: IndexFolder, 
         reader.snapshot()
 
 
-def test_vectors_are_told_to_be_alike_by_where_they_lie() -> None:
-    given = np.stack([vector(each) for each in ("one", "two", "three")])
-    halves = given.astype(np.float16)
-    pool = Pool(("1-0.arrays",), [halves], [hashes_of(halves)], given.shape[1])
-    before = pool.array(np.array([2, 1, 0]))  # three, two, one
-    writer = PoolWriter(pool, given.shape[1])
-    now = writer.put("part", "vectors", np.stack([given[0], vector("new"), given[1]]), np.arange(3))
-    rows = np.arange(3)
-    assert now.alike(rows, before, np.array([2, 1, 1])).tolist() == [True, False, True]
-    assert now.alike(rows, before, np.array([0, 0, 0])).tolist() == [False, False, False]
-    assert now.alike(rows[:1], now, rows[:1]).tolist() == [True]
-    other = Pool(("1-0.arrays",), [halves], [hashes_of(halves)], given.shape[1]).array(rows)
-    assert not now.alike(rows, other, np.array([0, 1, 1])).any()  # slots of another pool tell nothing
-    assert alike(now, rows, before, np.array([2, 1, 1])).tolist() == [True, False, True]
-    assert alike(given, rows, given[::-1].copy(), np.array([2, 1, 1])).tolist() == [True, True, False]
-
-
 def test_many_small_inserts_do_not_make_many_files(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     for number in range(10):
@@ -151,23 +137,6 @@ def test_an_open_index_holds_few_files_however_many_are_mapped(
         path.unlink()
     assert snapshot.texts([3]) == texts  # what is mapped stays
     assert np.array_equal(snapshot.vectors[3:4], vectors)
-
-
-def test_a_plan_keeps_whole_segments_and_moves_the_rest() -> None:
-    sizes = [FEWEST, FEWEST, 10]
-    used = np.ones(2 * FEWEST + 12, np.bool_)
-    used[5] = False
-    plan = planned(sizes, used, np.array([1, 0]), fewest=FEWEST)
-    assert plan.kept == (1,)  # the first lost something, the last is small
-    assert plan.slots[5] == -1
-    assert plan.slots[FEWEST : 2 * FEWEST].tolist() == list(range(FEWEST))
-    assert sorted(plan.slots[plan.slots >= 0].tolist()) == list(range(2 * FEWEST + 11))
-    assert plan.slots[-1] < plan.slots[-2]  # in the order that was asked for
-    assert [len(slots) for slots in plan.moved] == [FEWEST + 11]
-    assert planned(sizes, used, np.array([0, 1]), fewest=FEWEST, compact=True).kept == ()
-    plan = planned(sizes, used, np.array([1, 0]), fewest=FEWEST, out_of_use=1 / FEWEST)
-    assert plan.kept == (0, 1)
-    assert plan.slots[: 2 * FEWEST].tolist() == list(range(2 * FEWEST))  # what is out of use keeps its slot
 
 
 def test_what_inserts_put_out_of_use_is_shared_until_the_next_deletion() -> None:
