@@ -18,11 +18,11 @@ Shape = tuple[int | None, ...]
 
 
 @contextmanager
-def damage(part: str) -> Iterator[None]:
-    """Turn the `ValueError` of a check into `Damaged`, with the part of the index that is meant."""
+def damage(part: str, kinds: tuple[type[Exception], ...] = (ValueError,)) -> Iterator[None]:
+    """Turn the `ValueError` of a check, or errors of some kinds, into `Damaged`, which names the part."""
     try:
         yield
-    except ValueError as error:
+    except kinds as error:
         raise Damaged(
             f"part '{part}' of the index is damaged: {error}. Restore the folder from a copy, or build again"
         ) from error

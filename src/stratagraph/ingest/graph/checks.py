@@ -44,8 +44,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
         _check_words(checks, chunks)
-        checks.of("entities.condensed", np.uint8, (entities,))
-        checks.of("relations.condensed", np.uint8, (relations,))
+        checks.of("uncondensed", np.bool_, (entities + relations,))
         _check_tables(checks, chunks)
         checks.of(MARKS, np.uint64, (entities + relations + units, 2))
         if "vectors" in arrays:

@@ -231,10 +231,6 @@ class GraphLayout:
 
     def records(self) -> tuple[list[Entity], list[NamedRelation], list[Unit]]:
         """The fresh entities, relations and units."""
-        entities = entity_records(self.graph, self.fresh[ENTITIES], self._texts)
-        return entities, self._relations(), self._units()
-
-    def _relations(self) -> list[NamedRelation]:
         relations, rows, strings = self.graph.relations, self.fresh[RELATIONS], self.graph.strings
         said = (each.at(rows).texts for each in (relations.texts, relations.opposite))
         types = (each.at(rows) for each in (relations.types, relations.opposite_types))
@@ -247,14 +243,15 @@ class GraphLayout:
             chunks.split(chunks.values.tolist()),
             *(each.split(strings.texts(strings.find(each.values))) for each in types),
         )
-        return list(map(NamedRelation, *columns))
-
-    def _units(self) -> list[Unit]:
         units = self.units.at(self.fresh[UNITS])
         names = self._names(units.entities.values)
         named = units.entities.split([names[row] for row in units.entities.values.tolist()])
-        chunks = units.chunks.split(units.chunks.values.tolist())
-        return list(map(Unit, self._said(units.texts), named, chunks))
+        of_units = units.chunks.split(units.chunks.values.tolist())
+        return (
+            entity_records(self.graph, self.fresh[ENTITIES], self._texts),
+            list(map(NamedRelation, *columns)),
+            list(map(Unit, self._said(units.texts), named, of_units)),
+        )
 
     def _said(self, keys: Keys) -> list[str]:
         return [self._texts[key] for key in keys.tolist()]
@@ -298,17 +295,15 @@ class GraphLayout:
     def name_index(self) -> dict[str, NDArray[Any]]:
         """The arrays of the index of all canonical names."""
         keys = self.graph.strings.keys[self.graph.entities.names]
-        before: Mapping[str, NDArray[Any]] = {} if self._previous is None else self._previous.arrays
-        known = (
-            np.zeros(0, np.uint64) if self._previous is None else self._previous.keys[: self._first_relation]
-        )
+        before, known = dict[str, NDArray[Any]](), np.zeros(0, np.uint64)
+        if self._previous is not None:
+            before = prefixed(self._previous.arrays, "names.")
+            known = self._previous.keys[: self._first_relation]
         by_key = np.argsort(known)
         rows_before = np.append(by_key, -1)[find(known[by_key], keys)]
         now = np.full(len(known), -1, np.int64)
         now[rows_before[rows_before >= 0]] = np.flatnonzero(rows_before >= 0)
-        index = NameIndex.updated(
-            prefixed(before, "names."), now, len(keys), self._names(np.flatnonzero(rows_before < 0))
-        )
+        index = NameIndex.updated(before, now, len(keys), self._names(np.flatnonzero(rows_before < 0)))
         return {f"names.{name}": array for name, array in index.items()}
 
     def joined(self, name: str, kind: int, fresh: NDArray[Any]) -> NDArray[Any]:

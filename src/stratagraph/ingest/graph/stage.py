@@ -6,22 +6,21 @@ Rows of nodes are entities (sorted by canonical name), then relations (by pair),
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import Damaged
 from stratagraph.ingest.before import Before
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, Kept, Keys, keys_of
+from stratagraph.ingest.checks import damage
 from stratagraph.ingest.extraction.stage import ExtractionConfig
-from stratagraph.ingest.graph.describe import Describer, Description, GraphNodes, entity_text, relation_id
+from stratagraph.ingest.graph.describe import Describer, GraphNodes, entity_text, relation_id
 from stratagraph.ingest.graph.entity_resolution import Rule, default_rule, resolved
 from stratagraph.ingest.graph.grouping import Grouping
-from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, GraphLayout, prefixed
+from stratagraph.ingest.graph.layout import ENTITIES, MARKS, RELATIONS, UNITS, GraphLayout, prefixed, spliced
 from stratagraph.ingest.graph.statements import (
     NAME_CODES,
     NAME_KEYS,
@@ -50,10 +49,9 @@ from stratagraph.types.protocols import Corpus, Rows, Stored, StoredCorpus, Vect
 NAME = "graph"
 SHOWN = "entities.names"
 """The array of two keys of the name by which each entity is shown: of its canonical form, and as it is."""
-CONDENSED = "entities.condensed", "relations.condensed"
-"""Arrays: 0 if a description is not condensed, 1 if it is, 2 if it is but not by the model that should."""
+UNCONDENSED = "uncondensed"
+"""The array of whether the description of each entity, then relation, is one that a model should condense."""
 _BATCH = 1024  # texts held at a time
-_WITHOUT_MODEL = 2
 HOLDS = {
     Holds.ROWS: (
         *("relations.ends", "units.indptr", "units.indices", "walk.indptr", "walk.indices"),
@@ -61,7 +59,7 @@ HOLDS = {
         *(f"names.{each}" for each in NAME_HOLDS[Holds.ROWS]),
     ),
     Holds.MEASURES: (
-        *("counts", "relations.weights", "relations.described", "walk.data", *CONDENSED),
+        *("counts", "relations.weights", "relations.described", "walk.data", UNCONDENSED),
         *(f"lexical.{each}" for each in ("language", "markers", "counts", "lengths", "norms")),
         *(f"names.{each}" for each in NAME_HOLDS[Holds.MEASURES]),
         *TABLES_HOLD[Holds.MEASURES],
@@ -110,12 +108,12 @@ async def build_graph(
     again = None  # the model is asked again for descriptions that it did not give
     if before is not None and use_llm:
         again = _unfinished(before.arrays, used)
-    with gate.stage("merge"), _damage():
+    with gate.stage("merge"), damage("graph", (LookupError, TypeError, ValueError)):
         tables, texts = await asyncio.to_thread(tabulated, extracted, corpus.size, previous, kept)
         graph = await asyncio.to_thread(Grouping, tables)
     if config.resolve:
         graph = await resolved(corpus, extracted, tables, graph, gate, rule=rule, use_llm=use_llm)
-    with _damage():
+    with damage("graph", (LookupError, TypeError, ValueError)):
         laid = await asyncio.to_thread(GraphLayout, graph, extracted, texts, before, again)
     entities, relations, units = await asyncio.to_thread(laid.records)
     names = laid.shown()
@@ -126,28 +124,26 @@ async def build_graph(
         for entity, texts in zip(entities, unit_texts, strict=True)
     }
     descriptions = await describer.entities(entities, fragments)
-    of_relations = await describer.relations(relations, names.__getitem__)
+    of_relations = await describer.relations(relations, names)
     arrays = tables | laid.arrays | await asyncio.to_thread(laid.name_index)
     shown = [keys_of("name", map(form, (each.name for each in entities))) for form in (canonical, str)]
     arrays[SHOWN] = laid.joined(SHOWN, ENTITIES, np.column_stack(shown))
-    condensed = (
-        _condensed(descriptions.get(each.key) for each in entities),
-        _condensed(of_relations.get(relation_id(each)) for each in relations),
-    )
-    arrays |= {
-        name: laid.joined(name, kind, fresh)
-        for kind, (name, fresh) in enumerate(zip(CONDENSED, condensed, strict=True))
-    }
+    ids = (*(each.key for each in entities), *map(relation_id, relations))
+    every = descriptions | of_relations
+    fresh = np.array([each in every and not every[each].enough for each in ids], np.bool_)
+    first = len(laid.rows_before_by_kind[ENTITIES]) + len(laid.rows_before_by_kind[RELATIONS])
+    if before is not None:
+        fresh = spliced(before.arrays[UNCONDENSED], laid.rows_before[:first], fresh)
+    arrays[UNCONDENSED] = fresh
     sources = laid.indptr[: len(laid.rows_before_by_kind[ENTITIES]) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
     built = nearest
     source = Source(corpus, extracted, gate, embed.pooled, previous)
     if embed.units or embed.entities:
         statements = [(unit.text, unit.chunks[0]) for unit in units]
-        fresh, keys = await unit_vectors(source, statements)
-        vectors = laid.carried(UNIT_VECTORS, UNITS, fresh)
+        vectors_of_units, keys = await unit_vectors(source, statements)
+        vectors = laid.carried(UNIT_VECTORS, UNITS, vectors_of_units)
         arrays[UNIT_KEYS] = laid.joined(UNIT_KEYS, UNITS, keys)
-        first = len(laid.rows_before_by_kind[ENTITIES]) + len(laid.rows_before_by_kind[RELATIONS])
         built |= Holds.VECTORS.of({UNIT_VECTORS: vectors}, laid.indices[laid.indptr[first:-1]])
     if embed.entities:
         directions = await asyncio.to_thread(means, vectors, laid.naming)
@@ -167,18 +163,6 @@ async def build_graph(
     return Built(carried, built | declared(arrays | words, HOLDS), notes, complete)
 
 
-@contextmanager
-def _damage() -> Iterator[None]:
-    """Turn errors of arrays and extractions that do not fit each other into `Damaged`."""
-    try:
-        yield
-    except (LookupError, ValueError, TypeError) as error:
-        raise Damaged(
-            "part 'graph' or 'extraction' of the index is damaged: what the graph is made of does not fit "
-            f"({error!r}). Restore the folder from a copy, or build again"
-        ) from error
-
-
 def _has_arrays(previous: Stored, embed: Embedded) -> bool:
     """Whether the previous graph has all arrays that the present one gets."""
     needed = [MARKS]
@@ -189,10 +173,8 @@ def _has_arrays(previous: Stored, embed: Embedded) -> bool:
 
 def _unfinished(arrays: Mapping[str, NDArray[Any]], used: tuple[bool, bool]) -> NDArray[np.bool_]:
     """Whether the description of each entity, then relation, is long, used, and no model condensed it."""
-    parts = [
-        (arrays[name] == _WITHOUT_MODEL) & is_used for name, is_used in zip(CONDENSED, used, strict=True)
-    ]
-    return np.concatenate(parts)
+    unfinished: NDArray[np.bool_] = arrays[UNCONDENSED] & np.repeat(used, arrays["counts"][:2])
+    return unfinished
 
 
 def _search_arrays(
@@ -236,15 +218,6 @@ def _walk_arrays(
     edges = np.concatenate([mentions, chunks + arrays["relations.ends"]])
     matrix = transition_matrix(chunks + len(counts), edges, weights)
     return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
-
-
-def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
-    """The values of `CONDENSED` for some descriptions."""
-    states = (
-        0 if each is None or not each.digest else 1 if each.enough else _WITHOUT_MODEL
-        for each in descriptions
-    )
-    return np.fromiter(states, np.uint8)
 
 
 class Graph:
