@@ -59,19 +59,13 @@ class Before:
         equal[rows] = alike(now, rows, before, rows_before[rows])
         return equal
 
-    @cached_property
-    def _chunks_now(self) -> Rows:
-        """The present row of each previous chunk up to the last that is left, or -1."""
-        now = np.full(int(self.chunks.max(initial=-1)) + 1, -1, np.int64)
-        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
-        return now
-
     def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
         """The chunks of unchanged previous nodes, as borders and present rows."""
         indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
         sizes = indptr[rows + 1] - indptr[rows]
-        chunks = self._chunks_now[indices[ranges(indptr[rows], sizes)]]
-        return borders(sizes), chunks
+        now = np.full(int(self.chunks.max(initial=-1)) + 1, -1, np.int64)
+        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
+        return borders(sizes), now[indices[ranges(indptr[rows], sizes)]]
 
 
 def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:

@@ -141,15 +141,11 @@ def _windows(
                 room = config.size - sum(each.tokens for each in rest)
                 overlap = _overlap(done, min(config.overlap, room), count)
                 window, repeated = overlap + rest, len(overlap)
-            total = _tokens(window)
+            total = sum(each.tokens for each in window) + (window[0].lead if window else 0)
+        total += unit.tokens if window else unit.tokens + unit.lead
         window.append(unit)
-        total = _tokens(window) if len(window) == 1 else total + unit.tokens
     if len(window) > repeated:
         yield window
-
-
-def _tokens(window: Sequence[_ChunkUnit]) -> int:
-    return sum(each.tokens for each in window) + (window[0].lead if window else 0)
 
 
 def _units(blocks: Iterable[str], size: int, count: CountTokens) -> Iterator[_ChunkUnit]:

@@ -22,7 +22,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -40,7 +39,6 @@ from stratagraph.types.records import content_keys
 K1, B = 1.5, 0.75
 
 Arrays = dict[str, NDArray[Any]]
-Counts = NDArray[np.uint8]
 Keys = NDArray[np.uint64]
 
 _MOST_OFTEN = 255  # occurrences in a passage that are counted
@@ -93,11 +91,10 @@ def stemmer_of(texts: Iterable[str]) -> Callable[[str], str]:
 
     Without a known language, the last two letters are the ending.
     """
-    language = _language(_Read.of(texts).markers())
+    language = _language(_Read(texts).markers())
     return _stemmer(language) if language != "none" else lambda word: word[: max(3, len(word) - 2)]
 
 
-@dataclass(frozen=True, slots=True)
 class _Read:
     """The distinct words of some passages, and the passages that have them.
 
@@ -106,19 +103,11 @@ class _Read:
     occurrences.
     """
 
-    words: Sequence[str]
-    often: Mapping[int, int]
-    lengths: NDArray[np.uint32]
-    numbers: NDArray[np.int32]
-    rows: Rows
-    counts: Counts
-
-    @classmethod
-    def of(cls, passages: Iterable[str]) -> _Read:
+    def __init__(self, passages: Iterable[str]) -> None:
         place: dict[str, int] = {}
         lengths: list[int] = []
         numbers: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
-        counts: list[Counts] = [np.zeros(0, np.uint8)]
+        counts: list[NDArray[np.uint8]] = [np.zeros(0, np.uint8)]
         owners: list[int] = []
         often: Counter[int] = Counter()
         for passage in passages:
@@ -129,9 +118,9 @@ class _Read:
             numbers.append(np.fromiter(counted, np.int32, len(counted)))
             times = np.fromiter(counted.values(), np.int64, len(counted))
             counts.append(np.minimum(times, _MOST_OFTEN).astype(np.uint8))
-        rows = np.repeat(np.arange(len(owners)), owners)
-        sizes = np.array(lengths, np.uint32)
-        return cls(list(place), often, sizes, np.concatenate(numbers), rows, np.concatenate(counts))
+        self.words, self.often, self.lengths = list(place), often, np.array(lengths, np.uint32)
+        self.rows = np.repeat(np.arange(len(owners)), owners)
+        self.numbers, self.counts = np.concatenate(numbers), np.concatenate(counts)
 
     def markers(self) -> NDArray[np.int64]:
         """How often each word of grammar stands in them, shape (words of grammar,)."""
@@ -213,7 +202,7 @@ class LexicalIndex:
     @staticmethod
     def build(passages: Iterable[str]) -> Arrays:
         """The arrays of an index; rows are places among the passages."""
-        read = _Read.of(passages)
+        read = _Read(passages)
         return _arrays(read.markers(), read.lengths, read.postings(_language(read.markers())))
 
     @staticmethod
@@ -239,8 +228,8 @@ class LexicalIndex:
         None if the language of the corpus changed: all passages are to be read.
         """
         now, then = stayed
-        read = _Read.of(coming.values())
-        markers = before["markers"] + read.markers() - _Read.of(removed_texts).markers()
+        read = _Read(coming.values())
+        markers = before["markers"] + read.markers() - _Read(removed_texts).markers()
         language = _language(markers)
         if language.encode("ascii") != bytes(before["language"]):
             return None
@@ -294,7 +283,7 @@ class LexicalIndex:
         allowed: NDArray[np.bool_] | None = None,
         rarity: NDArray[np.float32] | None = None,
     ) -> Scored:
-        """The scores of passages by postings; `rarity` is that of each term where it is known better."""
+        """The scores of passages by postings; `rarity` is the idf of each term in a larger corpus."""
         return Scored(*bm25(self._all, starts, counts, allowed, rarity=rarity))
 
     def postings(self, keys: NDArray[np.uint64]) -> tuple[Rows, Rows]:
