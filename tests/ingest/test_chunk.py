@@ -48,11 +48,6 @@ def test_sentences(text, expected):
     assert sentence_texts(text) == expected
 
 
-def test_a_full_line_of_wrapped_prose_does_not_end_a_sentence():
-    text = "The council of the outer islands met on the first day of spring and\nMarten Holloway spoke."
-    assert sentence_texts(text) == [text]
-
-
 @given(TEXTS)
 def test_sentences_leave_out_nothing_but_blank_space(text):
     spans = list(sentences(text))
@@ -131,13 +126,6 @@ def test_a_sentence_longer_than_a_chunk_is_cut_at_clauses_then_words():
     assert all(set(text.split()) == {"tide"} for text in texts_of(words, size=40))
 
 
-def test_an_overlap_within_a_long_sentence_starts_at_a_word():
-    text = "lantern " * 200
-    chunks = chunks_of(text, size=40, overlap=10)
-    assert all(chunk.text.startswith("lantern") and chunk.text.endswith("lantern") for chunk in chunks)
-    assert any(after.start < before.end for before, after in pairwise(chunks))
-
-
 def test_a_word_of_a_megabyte_is_cut():
     chunks = chunks_of("x" * 1_000_000)
     assert "".join(chunk.text for chunk in chunks) == "x" * 1_000_000
@@ -153,23 +141,6 @@ def test_repetition_is_no_trap(text):
     chunks = chunks_of("start" + text * (200_000 // len(text)) + "end")
     assert chunks[0].text.startswith("start")
     assert chunks[-1].text.endswith("end")
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\r\n\t ", "\u2003" * 100_000])
-def test_a_blank_document_has_no_chunks(text):
-    assert chunks_of(text) == []
-
-
-def test_a_lone_surrogate_is_replaced_one_for_one():
-    (chunk,) = chunks_of("bad \ud83d here \udc00.")
-    assert chunk.text == "bad \ufffd here \ufffd."
-    assert chunk.text.encode()
-
-
-def test_metadata_and_document_are_passed_on_and_the_id_is_left_to_the_store():
-    document = Document("minutes/1871 ö.txt", "One. Two.", {"year": 1871})
-    (chunk,) = split(document, ChunkConfig(), COUNT)
-    assert (chunk.document_id, chunk.metadata, chunk.id) == (document.id, {"year": 1871}, "")
 
 
 def test_a_large_document_is_read_lazily():

@@ -243,7 +243,7 @@ def test_given_extractions_are_checked(call: Caller) -> None:
 def test_a_model_is_needed_where_it_is_asked_for(call: Caller) -> None:
     with pytest.raises(ValueError, match="needs a model"):
         call.build(documents(3), config={"extraction": {"mode": "llm"}})
-    for wrong in ({"entity_types": "person"}, {"gleaning": 1.5}, {"resolve": "no"}):
+    for wrong in ({"entity_types": "person"}, {"gleaning": 1.5}, {"resolve": "no"}, {"spacy": 3}):
         with pytest.raises(TypeError, match=next(iter(wrong))):
             call.build(documents(3), config={"extraction": wrong})
 

@@ -44,11 +44,6 @@ def test_the_estimate_counts_by_its_documented_rule(text, count):
     assert TokenEstimate()(text) == count
 
 
-def test_the_estimate_adds_up_over_words():
-    text = "In the year 1871 the ferry Plover, 40 feet long, was late; nobody minded."
-    assert TokenEstimate()(text) == sum(TokenEstimate()(word) for word in text.split())
-
-
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("switched_off", [False, True])
 def test_without_a_vocabulary_tokens_are_estimated_silently(empty_cache, monkeypatch, switched_off):

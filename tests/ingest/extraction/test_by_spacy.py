@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 
 import stratagraph as sg
 from stratagraph.errors import MissingExtra
 from stratagraph.ingest.extraction.by_spacy import extract_all, load
-from stratagraph.ingest.extraction.stage import ExtractionConfig, extract_corpus
-from stratagraph.ingest.extraction.stored import from_json
-from stratagraph.models.estimate import CountingGate
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, written_summary
-from stratagraph.testing.opened import snapshot_of
-from stratagraph.types.protocols import Stored
-from stratagraph.types.records import Node
-
-
-class _Kept:
-    """The nodes of one stage, as a store gives them."""
-
-    arrays: ClassVar[dict[str, Any]] = {}
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
-
-    def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        return {node.id: row for row, node in enumerate(self._nodes) if node.id in ids}
-
-    def nodes(self, rows: Sequence[int]) -> list[Node]:
-        return [self._nodes[row] for row in rows]
-
 
 TEXT = (
     "The Silver Heron was built by mara quill. She met Dr. Quill's brother in Tolmouth. First came the rain."
@@ -65,7 +41,7 @@ def one(text: str, pipeline: str, title: str = "") -> sg.Extraction:
     return extract_all([(text, title)], pipeline)[0]
 
 
-def test_entities_are_the_pipelines_and_proper_nouns(pipeline: str) -> None:
+def test_entities_are_the_pipelines_and_proper_nouns_and_the_rest_is_as_without_it(pipeline: str) -> None:
     found = one(TEXT, pipeline)
     assert {entity.name: entity.type for entity in found.entities} == {
         "The Silver Heron": "vessel",
@@ -73,12 +49,7 @@ def test_entities_are_the_pipelines_and_proper_nouns(pipeline: str) -> None:
         "Tolmouth": "",
     }
     assert found.entities[0].description == "The Silver Heron was built by mara quill."
-
-
-def test_relations_and_units_are_made_as_without_it(pipeline: str) -> None:
-    found = one(TEXT, pipeline)
-    pairs = {(relation.source, relation.target) for relation in found.relations}
-    assert pairs == {
+    assert {(relation.source, relation.target) for relation in found.relations} == {
         ("The Silver Heron", "mara quill"),
         ("mara quill", "Tolmouth"),  # "Quill" is the person whose full name went before
     }
@@ -129,12 +100,6 @@ def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         load("not loaded before")
 
 
-@pytest.mark.parametrize("wrong", ["", 3])
-def test_the_setting_is_checked(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="spacy"):
-        ExtractionConfig(spacy=wrong)
-
-
 def test_an_index_is_built_and_opened_with_it(pipeline: str, tmp_path: Path) -> None:
     config = {"extraction": {"spacy": pipeline}}
     path = tmp_path / "index"
@@ -143,28 +108,6 @@ def test_an_index_is_built_and_opened_with_it(pipeline: str, tmp_path: Path) -> 
         index.insert([sg.Document("b", "Here sails The Silver Heron.")])
         ships = [entity for entity in index.entities() if entity.type == "vessel"]
         assert [set(ship.documents) for ship in ships] == [{"a", "b"}]
-
-
-async def test_another_pipeline_or_none_extracts_again(pipeline: str) -> None:
-    index = sg.build_index([sg.Document("a", "it is the mara quill of old.")], embedder=FakeEmbedder())
-    corpus = snapshot_of(index)
-
-    async def extract(previous: Stored, spacy: str | None) -> tuple[Stored, list[str]]:
-        built = await extract_corpus(
-            corpus,
-            CountingGate(None, FakeEmbedder()),
-            config=ExtractionConfig(spacy=spacy),
-            previous=previous,
-            use_llm=False,
-        )
-        return _Kept(built.nodes), [entity.name for entity in from_json(built.nodes[0].text).entities]
-
-    plain = corpus.part("extraction")
-    by_spacy, names = await extract(plain, pipeline)
-    assert names == ["mara quill"]
-    kept, _ = await extract(by_spacy, pipeline)
-    assert kept.nodes([0]) == by_spacy.nodes([0])
-    assert (await extract(by_spacy, None))[1] == []
 
 
 def test_where_a_model_fails_the_pipeline_reads_and_what_is_missing_is_said_first(pipeline: str) -> None:

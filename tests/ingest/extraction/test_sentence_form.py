@@ -13,13 +13,11 @@ from tests.cases import cases
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction.sentence_form import (
-    NumberedSentences,
     cut,
-    numbered,
     parse_named_sentences,
 )
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
-from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
+from stratagraph.testing.contract import Caller, CountingModel, documents, written_summary
 from stratagraph.text.sentences import without_added
 
 CONFIG: dict[str, Any] = {"extraction": {"mode": "llm", "form": "sentences"}, "max_failures": 0.5}
@@ -65,20 +63,6 @@ def said(index: sg.Index) -> dict[str, sg.Extraction]:
 @pytest.fixture
 def call() -> Caller:
     return Caller("async")
-
-
-def test_insert_and_delete_equal_building_whatever_shares_a_call(call: Caller) -> None:
-    def build(docs: list[sg.Document]) -> sg.Index:
-        return call.build(docs, llm=CountingModel(reader), config=CONFIG)
-
-    grown = build(documents(14))
-    call(grown, "insert", documents(11, start=14))
-    whole = build(documents(25))
-    for part in ("extraction", "graph"):
-        assert state(grown, part) == state(whole, part)
-    call(grown, "delete", [document.id for document in documents(11, start=14)])
-    for part in ("extraction", "graph"):
-        assert state(grown, part) == state(build(documents(14)), part)
 
 
 def test_short_passages_share_calls_and_long_ones_do_not() -> None:
@@ -294,21 +278,6 @@ def test_an_estimate_names_the_form_and_is_least_for_the_sentences() -> None:
     assert estimates["sentences"].calls == 5
     assert estimates["sentences"].input_tokens < estimates["full"].input_tokens
     assert sg.estimate(documents(4)).form == ""
-
-
-@pytest.mark.parametrize("wrong", [{"form": "facts"}, {"gleaning": 1}])
-def test_what_a_form_cannot_be_is_said(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="form"):
-        sg.ExtractionConfig(**wrong)
-
-
-def test_the_numbers_run_through_all_passages() -> None:
-    passages = [
-        NumberedSentences("a0", "a", ["One.", "Two."]),
-        NumberedSentences("a1", "a", ["Three."]),
-        NumberedSentences("b0", "b", ["Four."]),
-    ]
-    assert numbered(passages) == "Passage\n1 One.\n2 Two.\n3 Three.\nPassage\n4 Four."
 
 
 @pytest.mark.parametrize(("count", "described"), [(15, 0), (80, 1)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import unicodedata
 
 import numpy as np
 import pytest
@@ -49,19 +48,6 @@ def test_canonical_is_idempotent_and_its_words_are_words_of_the_name(name: str) 
     assert once == once.strip()
     spoken, whole = words(once), words(name)
     assert whole[len(whole) - len(spoken) :] == spoken
-
-
-@given(st.text(max_size=40))
-@settings(deadline=None)
-def test_a_name_with_a_letter_or_digit_is_not_empty(name: str) -> None:
-    plain = unicodedata.normalize("NFKC", name)
-    if any(letter.isalnum() and letter not in "\u0640\u02bb\u02bc" for letter in plain):
-        assert canonical(name)
-
-
-def test_words_of_unspaced_writing_are_bigrams() -> None:
-    assert words("在北京大学 by Li") == ["在北", "北京", "京大", "大学", "by", "li"]
-    assert words("京") == ["京"]
 
 
 # ---- the index
@@ -170,16 +156,6 @@ def test_an_altered_array_is_named(name: str, place: int, value: int, message: s
     arrays[name][place] = value
     with pytest.raises(Damaged, match=f"part 'names' of the index is damaged: array {message}"):
         NameIndex(arrays)
-
-
-def test_arrays_of_another_kind_are_named() -> None:
-    arrays = NameIndex.build(["Ada Lovelace", "Charles Babbage"])
-    for name, array in arrays.items():
-        for wrong in (array[:-1], array[None], array.astype(np.float64), np.array(0, array.dtype)):
-            with pytest.raises(Damaged):
-                NameIndex(arrays | {name: wrong})
-        with pytest.raises(Damaged, match=f"'{name}' is missing"):
-            NameIndex({other: each for other, each in arrays.items() if other != name})
 
 
 # ---- updates: byte for byte the index that is built of all names

@@ -83,8 +83,7 @@ class ExtractionConfig:
         extracts, else by titles of documents and descriptions (see `ingest.graph.same_things`).
     spacy
         Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
-        (`[nlp]` extra); None takes regular expressions. Extractions by another pipeline are made again; a new
-        version under the same name is not noticed.
+        (`[nlp]` extra); None takes regular expressions. A new version under the same name is not noticed.
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
