@@ -34,6 +34,8 @@ from stratagraph.models.budget import money
 from stratagraph.operations.gates import AnyEmbedder
 from stratagraph.types.protocols import Mapper
 
+Names = Sequence[str]
+Options = dict[str, Any]
 _OUT = click.option(
     "--out",
     "-o",
@@ -45,32 +47,21 @@ _OUT = click.option(
 )
 
 
-def _show_report(
-    index: sg.Index, path: str, output: Output, imported: sg.Imported | None = None, name: str | None = None
-) -> None:
+def _show_report(index: sg.Index, path: str, output: Output, name: str | None = None) -> None:
     """Print the report of the last operation, or of the command `name`, with the notes of an import."""
     report = index.last_report
     assert report is not None
-    report = report if name is None else replace(report, operation=name)
-    if imported is not None:
-        report = replace(report, notes=Counter(imported.notes) + Counter(report.notes))
+    report = replace(report, operation=name or report.operation, notes=output.notes + Counter(report.notes))
     output.show(report, lambda: report_lines(report, path))
 
 
 @contextmanager
-def _changed(
-    path: str,
-    output: Output,
-    imported: sg.Imported | None = None,
-    *,
-    name: str | None = None,
-    **arguments: Any,
-) -> Iterator[sg.Index]:
+def _changed(path: str, output: Output, *, name: str | None = None, **arguments: Any) -> Iterator[sg.Index]:
     """Open an index for a change, which the same command resumes, and print the report of the change."""
     output.resumes = True
     with sg.open_index(path, progress=not output.as_json, **arguments) as index:
         yield index
-        _show_report(index, path, output, imported, name)
+        _show_report(index, path, output, name)
 
 
 @click.command()
@@ -83,12 +74,10 @@ def _changed(
 @click.option("--price-out", type=click.FloatRange(0), help="Price of a million output tokens.")
 @command
 def estimate(
-    inputs: Sequence[str],
-    methods: Sequence[str],
-    llm: Any,
-    embedder: Any,
-    settings: dict[str, Any] | None,
-    cache: str | None,
+    inputs: Names,
+    method: Names | None,
+    models: Options,
+    config: Options | None,
     price_in: float | None,
     price_out: float | None,
     output: Output,
@@ -96,15 +85,8 @@ def estimate(
     """Estimate the cost of building an index of INPUTS, without calling a model."""
     if (price_in is None) != (price_out is None):
         raise WrongOption("--price-in and --price-out go together: give both or none")
-    bill = sg.estimate(
-        output.read(inputs),
-        list(methods) or None,
-        llm=llm,
-        embedder=embedder,
-        config=settings,
-        cache=cache,
-        prices=None if price_in is None or price_out is None else sg.Prices(price_in, price_out),
-    )
+    prices = None if price_in is None or price_out is None else sg.Prices(price_in, price_out)
+    bill = sg.estimate(output.read(inputs), method, config=config, prices=prices, **models)
     output.show(bill.to_dict(), str(bill).splitlines)
 
 
@@ -125,19 +107,14 @@ def estimate(
 @click.option("--rebuild", is_flag=True, help="Build the index in the folder anew, of INPUTS alone.")
 @command
 def build(
-    inputs: Sequence[str],
+    inputs: Names,
     path: str,
-    methods: Sequence[str],
-    models: dict[str, Any],
-    settings: dict[str, Any] | None,
-    imported: sg.Imported | None,
+    models: Options,
+    mapper: Mapper | None,
     shards: int | None,
     by: str | None,
-    mapper: Mapper | None,
-    date_key: str | None,
-    prune: bool,
-    rebuild: bool,
     output: Output,
+    **given: Any,
 ) -> None:
     """Build an index of INPUTS. The same command resumes a stopped build.
 
@@ -150,35 +127,27 @@ def build(
     output.resumes = True
     if shards is not None and by is not None:
         raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
-    wanted = {"method": list(methods) or None, "config": settings}
+    documents = output.read(inputs, path, mapper)
+    how: Options = {"progress": not output.as_json, "mapper": mapper, "shards": shards if by is None else by}
     try:
-        index = build_any(
-            output.read(inputs, path, mapper),
-            path=path,
-            **wanted,
-            **models,
-            progress=not output.as_json,
-            extraction=None if imported is None else imported.extractions,
-            mapper=mapper,
-            date_key=date_key,
-            prune=prune,
-            rebuild=rebuild,
-            shards=shards if by is None else by,
-        )
+        index = build_any(documents, path=path, **how, **models, **given)
     except SettingsConflict as conflict:
         advice = "give another folder with --out"
         if shards is None and by is None:
-            cost = _cost_of_rebuild(output.read(inputs, path, mapper), path, models, **wanted)
+            documents = output.read(inputs, path, mapper)
+            cost = _cost_of_rebuild(documents, path, models, given["method"], given["config"])
             advice = f"add --rebuild to build it anew of these inputs alone ({cost})"
         raise type(conflict)(
             f"{path} holds an index with other settings: {'; '.join(conflict.differences)}. Leave these "
             f"options out to keep its settings, or {advice}"
         ) from conflict
     with index:
-        _show_report(index, path, output, imported)
+        _show_report(index, path, output)
 
 
-def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: Any, config: Any) -> str:
+def _cost_of_rebuild(
+    documents: Any, path: str, models: Options, method: Names | None, config: Options | None
+) -> str:
     """The estimate of a build over the index in a folder, whose answers of models are reused."""
     if models["llm"] is None:
         return "no model is called, all texts are embedded again"
@@ -209,9 +178,9 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
 @command
 def insert(
     index: str,
-    inputs: Sequence[str],
-    models: dict[str, Any],
-    imported: sg.Imported | None,
+    inputs: Names,
+    models: Options,
+    extraction: Any,
     spacy: str | None,
     mapper: Mapper | None,
     output: Output,
@@ -220,9 +189,8 @@ def insert(
 
     A document's id is its path inside the folder that is given; see `stratagraph --help`.
     """
-    with _changed(index, output, imported, **models, spacy=spacy, mapper=mapper) as opened:
-        documents = output.read(inputs, index, mapper)
-        opened.insert(documents, extraction=None if imported is None else imported.extractions)
+    with _changed(index, output, **models, spacy=spacy, mapper=mapper) as opened:
+        opened.insert(output.read(inputs, index, mapper), extraction=extraction)
 
 
 @click.command()
@@ -234,12 +202,7 @@ def insert(
 @mapper_options
 @command
 def sync(
-    index: str,
-    folders: Sequence[str],
-    prune: bool,
-    models: dict[str, Any],
-    mapper: Mapper | None,
-    output: Output,
+    index: str, folders: Names, prune: bool, models: Options, mapper: Mapper | None, output: Output
 ) -> None:
     """Bring INDEX to FOLDERS: add new files, and update changed ones.
 
@@ -257,9 +220,7 @@ def sync(
 @click.option("--missing-ok", is_flag=True, help="Ignore names that no document has.")
 @open_options
 @command
-def delete(
-    index: str, names: Sequence[str], missing_ok: bool, models: dict[str, Any], output: Output
-) -> None:
+def delete(index: str, names: Names, missing_ok: bool, models: Options, output: Output) -> None:
     """Delete documents from INDEX, with everything that came from them alone.
 
     A name is the id of a document, a file with all of its rows, a folder (both by their path inside the
@@ -276,7 +237,7 @@ def delete(
 @click.option("--method", help="Only this method.")
 @open_options
 @command
-def regroup(index: str, method: str | None, models: dict[str, Any], output: Output) -> None:
+def regroup(index: str, method: str | None, models: Options, output: Output) -> None:
     """Compute the communities and clusters of INDEX again, as a new build would.
 
     Updates keep existing groups. In `stratagraph stats`, `changed` counts the members that changed since the
@@ -302,7 +263,7 @@ def compact(index: str, output: Output) -> None:
 @open_options
 @click.option("--estimate", is_flag=True, help="Tell what it costs, and do nothing.")
 @command
-def reembed(index: str, models: dict[str, Any], estimate: bool, output: Output) -> None:
+def reembed(index: str, models: Options, estimate: bool, output: Output) -> None:
     """Compute the vectors of INDEX again by another --embedder.
 
     No extraction is asked again. Groups that stay the same keep their summaries; those of other groups are
@@ -335,42 +296,19 @@ def batch() -> None:
 @index_argument
 @inputs_argument
 @_OUT
-@click.option(
-    "--method", "methods", multiple=True, help="A method; may be repeated. Default: the methods of the index."
-)
+@method_option
 @models_options
 @config_options
 @cache_option
 @extraction_option
 @command
-def write_(
-    index: str,
-    inputs: Sequence[str],
-    requests: str,
-    methods: Sequence[str],
-    llm: Any,
-    embedder: Any,
-    settings: dict[str, Any] | None,
-    cache: str | None,
-    imported: sg.Imported | None,
-    output: Output,
-) -> None:
+def write_(index: str, inputs: Names, requests: str, models: Options, output: Output, **given: Any) -> None:
     """Write the first requests of building INDEX from INPUTS, or of inserting them if it exists."""
-    if llm is None:
+    if models["llm"] is None:
         raise WrongOption("--llm is needed to write requests, as in --llm openai:gpt-4o-mini")
     output.resumes = True
     output.own_files.append(requests)
-    pending = sg.batch.write(
-        output.read(inputs, index),
-        requests,
-        path=index,
-        llm=llm,
-        method=list(methods) or None,
-        embedder=embedder,
-        config=settings,
-        cache=cache,
-        extraction=None if imported is None else imported.extractions,
-    )
+    pending = sg.batch.write(output.read(inputs, index), requests, path=index, **models, **given)
     output.show(pending, str(pending).splitlines)
 
 
@@ -381,16 +319,8 @@ def write_(
 @models_options
 @cache_option
 @command
-def read_(
-    index: str,
-    results: Sequence[str],
-    requests: str,
-    llm: Any,
-    embedder: Any,
-    cache: str | None,
-    output: Output,
-) -> None:
+def read_(index: str, results: Names, requests: str, models: Options, output: Output) -> None:
     """Read RESULTS into INDEX and write the next requests, or build the index if there are none."""
     output.resumes = True
-    pending = sg.batch.read(results, requests, path=index, llm=llm, embedder=embedder, cache=cache)
+    pending = sg.batch.read(results, requests, path=index, **models)
     output.show(pending, str(pending).splitlines)

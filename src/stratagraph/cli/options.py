@@ -40,10 +40,9 @@ cache_dir_option = click.option(
 )
 method_option = click.option(
     "--method",
-    "methods",
     multiple=True,
-    callback=lambda _context, _option, given: tuple(
-        name.strip() for each in given for name in each.split(",")
+    callback=lambda _context, _option, given: (
+        [name.strip() for each in given for name in each.split(",")] or None
     ),
     help="A method, or several separated by commas; may be repeated. Default: those of the index "
     "that is there; a new one is searched by the walk, which needs none.",
@@ -53,7 +52,6 @@ cache_option = click.option(
 )
 extraction_option = click.option(
     "--extraction",
-    "openie",
     type=click.Path(dir_okay=False),
     help="Existing entities and triples by document id (OpenIE JSON lines).",
 )
@@ -71,6 +69,7 @@ models_options = together(
     ),
     embedder_option,
 )
+"""With cache and budget, where a command has these, it receives them as `models`."""
 files_options = together(
     click.option(
         "--include",
@@ -105,7 +104,6 @@ open_options = together(
     click.option("--max-tokens", type=click.IntRange(1), help="Maximum number of tokens."),
     cache_option,
 )
-"""Options of models, budget and cache. A command receives them as `models`, the arguments of `open_index`."""
 mapper_options = together(
     click.option(
         "--mapper",
@@ -125,7 +123,7 @@ config_options = together(
     click.option("--chunk-overlap", type=click.IntRange(0), help="Tokens shared with the previous chunk."),
     click.option("--concurrency", type=click.IntRange(1), help="Maximum number of concurrent model calls."),
 )
-"""What a command receives as `settings`."""
+"""What a command receives as `config`."""
 
 
 class WrongOption(ValueError):
@@ -217,10 +215,10 @@ def load_config(
     return values or None
 
 
-def load_where(text: str | None) -> Any:
+def load_where(text: str) -> Any:
     """A metadata filter from JSON."""
     try:
-        return None if text is None else json.loads(text)
+        return json.loads(text)
     except ValueError as error:
         raise WrongOption(f"--where is not JSON: {error}") from error
 

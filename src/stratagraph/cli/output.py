@@ -8,14 +8,23 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import click
 
 import stratagraph as sg
-from stratagraph.cli.options import FILES_OPTIONS, WrongOption, load_config, load_model, moved_folders
+from stratagraph.cli.options import (
+    FILES_OPTIONS,
+    WrongOption,
+    load_config,
+    load_model,
+    load_reranker,
+    load_where,
+    moved_folders,
+)
 from stratagraph.errors import EXPECTED, StratagraphError, message_of
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.types.protocols import Mapper
@@ -56,7 +65,8 @@ class Output:
 
     `skip` and `warn` collect the faults that `read_documents` reports. `close` prints them; JSON output
     contains them. A command that can be resumed sets `resumes`. `own_files` are files that the command itself
-    writes or reads, which `read` leaves out. `documents` holds the result of the last `read`.
+    writes or reads, which `read` leaves out. `documents` holds the result of the last `read`. `notes` are
+    those of a given extraction.
     """
 
     def __init__(self, as_json: bool, *, strict: bool = False, **reading: Any) -> None:
@@ -64,6 +74,7 @@ class Output:
         self.resumes = False
         self.own_files: list[str] = []
         self.documents: FileDocuments | None = None
+        self.notes: Counter[str] = Counter()
         self._reading = reading
         self._strict = strict
         self._faults: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
@@ -146,41 +157,49 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except (*EXPECTED, ImportError) as error:
             if debug:
                 raise
-            _fail(error, as_json)
+            message, kind = _in_commands(message_of(error)), type(error).__name__
+            if as_json:
+                _echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
+            _echo(f"{kind if isinstance(error, StratagraphError) else 'error'}: {message}", err=True)
+            sys.exit(2 if isinstance(error, WrongOption) else 1)
 
     return wrapped
 
 
+_LOADERS: Mapping[str, Callable[[str], Any]] = {
+    "llm": partial(load_model, "llm"),
+    "embedder": partial(load_model, "embedder"),
+    "rerank": load_reranker,
+    "where": load_where,
+}
+
+
 def _loaded(given: dict[str, Any], output: Output) -> dict[str, Any]:
-    """Turn the raw values of shared options (`cli.options`) into models, settings and mappers."""
-    for kind in ("llm", "embedder"):
-        if isinstance(given.get(kind), str):
-            given[kind] = load_model(kind, given[kind])
+    """Turn the raw values of shared options (`cli.options`) into models, settings and so on."""
+    for name, load in _LOADERS.items():
+        if isinstance(given.get(name), str):
+            given[name] = load(given[name])
     if (cache := given.get("cache")) is not None:
         output.own_files += [cache + suffix for suffix in _SQLITE_SUFFIXES]
+    if "llm" in given:
+        given["models"] = {name: given.pop(name) for name in ("llm", "embedder", "cache") if name in given}
     if "max_calls" in given:
         calls, tokens = given.pop("max_calls"), given.pop("max_tokens")
-        if given["llm"] is None and not (calls is None and tokens is None):
+        if given["models"]["llm"] is None and not (calls is None and tokens is None):
             option = "--max-calls" if tokens is None else "--max-tokens"
             raise WrongOption(
                 f"{option} bounds what a model may cost, and there is none: give --llm, or leave it out"
             )
         budget = None if calls is None and tokens is None else sg.Budget(calls=calls, tokens=tokens)
-        given["models"] = {
-            "llm": given.pop("llm"),
-            "embedder": given.pop("embedder"),
-            "budget": budget,
-            "cache": given.pop("cache"),
-        }
+        given["models"]["budget"] = budget
     if "chunk_size" in given:
         sizes = given.pop("chunk_size"), given.pop("chunk_overlap"), given.pop("concurrency")
-        config = given.pop("config")
-        given["settings"] = load_config(config, *sizes)
-        output.own_files += [] if config is None else [config]
-    if "openie" in given:
-        file = given.pop("openie")
-        given["imported"] = None if file is None else sg.read_openie(file)
-        output.own_files += [] if file is None else [file]
+        output.own_files += filter(None, [given["config"]])
+        given["config"] = load_config(given["config"], *sizes)
+    if (file := given.get("extraction")) is not None:
+        output.own_files.append(file)
+        imported = sg.read_openie(file)
+        given["extraction"], output.notes = imported.extractions, Counter(imported.notes)
     if "workers" in given:
         name, workers = given["mapper"], given.pop("workers")
         if name is None and workers is not None:
@@ -221,12 +240,3 @@ def _in_commands(message: str) -> str:
     for python, words in _COMMANDS:
         message = re.sub(python, words, message)
     return " ".join(message.split())
-
-
-def _fail(error: BaseException, as_json: bool) -> None:
-    message = _in_commands(message_of(error))
-    kind = type(error).__name__
-    if as_json:
-        _echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
-    _echo(f"{kind if isinstance(error, StratagraphError) else 'error'}: {message}", err=True)
-    sys.exit(2 if isinstance(error, WrongOption) else 1)

@@ -24,9 +24,7 @@ from stratagraph.cli.options import (
     cache_dir_option,
     embedder_option,
     index_argument,
-    load_reranker,
     load_search_options,
-    load_where,
     models_options,
     open_options,
     partial_option,
@@ -37,7 +35,7 @@ from stratagraph.export import FORMATS
 from stratagraph.methods import NAMES as METHODS
 from stratagraph.models.budget import money
 from stratagraph.operations.gates import AnyEmbedder
-from stratagraph.types.question import GUIDED, LENGTHS, RANKS, VIEWS, Guided, Length, Rank, View
+from stratagraph.types.question import GUIDED, LENGTHS, RANKS, VIEWS, Guided, Length
 
 PAGE = 500  # documents that are read at a time
 LISTED = 5
@@ -130,19 +128,8 @@ def query(
     index: str,
     question: str,
     k: int | None,
-    method: str | None,
-    view: View | None,
     no_fill: bool,
-    where: str | None,
-    decompose: bool,
-    rank: Rank,
-    rerank: str | None,
-    min_score: float | None,
-    as_of: str | None,
-    recency: float | None,
-    guided: bool | None,
     guided_as: Guided | None,
-    guided_steps: int | None,
     pairs: Sequence[str],
     answer: bool,
     length: Length | None,
@@ -153,34 +140,36 @@ def query(
     cache_dir: str | None,
     models: dict[str, Any],
     output: Output,
+    **given: Any,
 ) -> None:
     """Ask INDEX a QUESTION and print hits and an answer with citations, or passages alone."""
-    options = load_search_options(pairs)
-    options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose}
-    options |= {"min_score": min_score, "as_of": as_of, "recency": recency}
-    options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
-    view = "chunks" if passages and method is None else view
-    options |= {} if view is None else {"view": view}
-    options |= {"fill": False} if no_fill else {}
-    if guided_as is not None and guided is False:
-        raise WrongOption("--no-guided and --guided-as contradict each other: give one of them")
-    guiding = {"guided": guided if guided_as is None else guided_as, "guided_steps": guided_steps}
-    options |= {name: value for name, value in guiding.items() if value is not None}
+    if guided_as is not None:
+        if given["guided"] is False:
+            raise WrongOption("--no-guided and --guided-as contradict each other: give one of them")
+        given["guided"] = guided_as
+    if passages and given["method"] is None:
+        given["view"] = "chunks"
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= load_search_options(pairs) | ({"fill": False} if no_fill else {})
     with sg.open_index(index, **models, partial=partial, cache_dir=cache_dir) as opened:
         if only_estimate:
             most = k or (None if answer else LISTED)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
             output.show(cost.to_dict(), str(cost).splitlines)
-        elif passages:
-            retrieval = opened.retrieve(question, k or PASSAGES, **options)
-            output.show(retrieval, lambda: passage_lines(retrieval, passage_tokens))
-        elif answer:
+        elif answer and not passages:
             answered = opened.answer(question, k, length=length, **options)
             listed = LISTED if k is None else None
             output.show(answered, lambda: answer_lines(answered, listed, opened.methods))
         else:
-            retrieval = opened.retrieve(question, k or LISTED, **options)
-            output.show(retrieval, lambda: hit_lines(retrieval, opened.methods))
+            retrieval = opened.retrieve(question, k or (PASSAGES if passages else LISTED), **options)
+            output.show(
+                retrieval,
+                lambda: (
+                    passage_lines(retrieval, passage_tokens)
+                    if passages
+                    else hit_lines(retrieval, opened.methods)
+                ),
+            )
 
 
 @click.command()
@@ -205,7 +194,7 @@ def export(
     target: str | None,
     path: str | None,
     method: str | None,
-    where: str | None,
+    where: Any,
     overwrite: bool,
     question: str | None,
     k: int,
@@ -219,18 +208,15 @@ def export(
     """
     if (target is None) == (path is None):
         raise WrongOption("say once where to write: TARGET or --out")
-    path = target or path
-    assert path is not None
-    kind = "html" if html else kind
+    kind, to = "html" if html else kind, target or path or ""
     if question is not None and kind != "html":
         raise WrongOption(f"--question draws a page: it goes with --format html, not {kind}")
     # Without a question, none is asked of the embedder, whatever the index was built with.
     with sg.open_index(index, embedder=embedder if question is not None else AnyEmbedder()) as opened:
         if question is None:
-            filters = load_where(where)
-            written = opened.export(path, kind, method=method, where=filters, overwrite=overwrite)
+            written = opened.export(to, kind, method=method, where=where, overwrite=overwrite)
         else:
-            written = opened.retrieve(question, k, method=method).show().save(path)
+            written = opened.retrieve(question, k, method=method).show().save(to)
     files = written.rglob("*") if written.is_dir() else [written]
     size = sum(each.stat().st_size for each in files if each.is_file())
     result = {"path": str(written), "format": kind, "bytes": size}
@@ -305,16 +291,15 @@ def verify(index: str, output: Output) -> None:
 @click.option("--serve", "in_browser", is_flag=True, help="Serve the index as a web page afterwards.")
 @models_options
 @command
-def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Output) -> None:
+def demo(path: str | None, in_browser: bool, models: dict[str, Any], output: Output) -> None:
     """Index the built-in corpus and show answers that plain vectors miss, with the way to them."""
     from stratagraph import demo as world
     from stratagraph.demo.comparison import DemoResult, own_nodes, shown
 
     output.resumes = path is not None
     documents = world.documents()
-    given: dict[str, Any] = {"llm": llm, "embedder": embedder, "progress": not output.as_json}
     began = time.perf_counter()
-    with sg.build_index(documents, path=path, **given) as index:
+    with sg.build_index(documents, path=path, progress=not output.as_json, **models) as index:
         walk = time.perf_counter() - began
         left_out: dict[str, str] = {}
         for method in METHODS:
@@ -328,6 +313,5 @@ def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Ou
         result = DemoResult(len(documents), walk, methods, tuple(shown(index)), asked, own, left_out)
         output.show(result, lambda: demo_lines(result, None if path is None else Path(path)))
         if in_browser:
-            click.get_current_context().invoke(
-                serve, index=str(index.path), read_only=True, browse=True, llm=llm, embedder=embedder
-            )
+            serving = {"index": str(index.path), "read_only": True, "browse": True}
+            click.get_current_context().invoke(serve, **serving, **models)

@@ -134,8 +134,14 @@ def mcp(
         raise
     from stratagraph import server
 
-    if not http:
-        _refuse_options_of_http(output)
+    if not http:  # standard input and output have no use for these
+        context = click.get_current_context()
+        of_http = {"host", "port", "token", "hosts", "origins"}
+        for option in context.command.params:
+            given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+            if output.as_json or (given and option.name in of_http):
+                name = "--json" if output.as_json else option.opts[0]
+                raise WrongOption(f"{name} is for --http: give --http too, or leave it out")
     if "://" not in index and not Path(index).exists():
         click.echo(f"there is no index at {index} yet; tools will say so until there is one", err=True)
 
@@ -161,18 +167,3 @@ def mcp(
         output.show(addresses, lambda: [*lines, "Ctrl-C stops."])
 
     server.run(tools.http_app(agent_server, settings), host, port, started=started)
-
-
-def _refuse_options_of_http(output: Output) -> None:
-    """Refuse what standard input and output have no use for."""
-    context = click.get_current_context()
-    given = [
-        option.opts[0]
-        for option in context.command.params
-        if option.name in ("host", "port", "token", "hosts", "origins")
-        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-    ]
-    if given or output.as_json:
-        raise WrongOption(
-            f"{given[0] if given else '--json'} is for --http: give --http too, or leave it out"
-        )

@@ -78,7 +78,9 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     @click.option(
         "--reference", default="dense", show_default=True, help="Row that the others are compared with."
     )
-    @click.option("--extraction", type=click.Path(), help="Given entities and triples, such as openie.jsonl.")
+    @click.option(
+        "--extraction", "openie", type=click.Path(), help="Given entities and triples, such as openie.jsonl."
+    )
     @click.option("--questions", type=click.IntRange(1), help="Ask only the first so many.")
     @click.option(
         "--judge",
@@ -109,7 +111,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         With --llm, questions are answered, and the answers scored and judged. If a row fails, the others
         stand and the exit code is 3.
         """
-        output.resumes = options["cache"] is not None
+        output.resumes = options["models"]["cache"] is not None
         evaluations = _evaluated(progress=not output.as_json, **options)
         for each in evaluations:
             for row in each.rows:
@@ -128,8 +130,8 @@ def _as_dict(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
 def _evaluated(
     data: Sequence[str],
     methods: Sequence[str] | None,
-    llm: Any,
-    extraction: str | None,
+    models: dict[str, Any],
+    openie: str | None,
     questions: int | None,
     judge: Sequence[str] | None,
     answer_tokens: int | Literal["free"],
@@ -138,12 +140,12 @@ def _evaluated(
     **options: Any,
 ) -> list[Evaluation]:
     """Evaluate each corpus and write the files; `options` are those of `evaluate`."""
-    if judge is not None and llm is None:
+    if judge is not None and models["llm"] is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
     config = AnswerConfig(answer_tokens, judge_llm=judge)
-    datasets = [load_dataset(each, extraction=extraction) for each in data]
+    datasets = [load_dataset(each, extraction=openie) for each in data]
     datasets = [each if questions is None else each.head(questions) for each in datasets]
-    evaluations = [evaluate(each, methods, llm=llm, answers=config, **options) for each in datasets]
+    evaluations = [evaluate(each, methods, answers=config, **models, **options) for each in datasets]
     if out is not None:
         save_json(_as_dict(evaluations), out)
     if table is not None:
