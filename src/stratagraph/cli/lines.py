@@ -39,7 +39,16 @@ def demo_lines(result: DemoResult, path: Path | None) -> Iterator[str]:
         yield from _wrapped(f"{number}. {each.question.question}", "   ", bold=True)
         yield f"   {'plain vectors':16}{_count(each.plain, each)}"
         yield f"   {'the walk':16}{_count(each.walked, each)}"
-        yield from _way_lines(each)
+        if (way := each.way) is None:
+            continue
+        for place, step in enumerate(way.steps):
+            if place or len(way.steps) == 1:
+                subject = "names" if place else "The question names"
+                yield from _wrapped(f"{subject} {way.name}, and so does", "   ")
+            yield from _wrapped(f"{step.title}{' (missed by plain vectors)' if step.missed else ''}:", "   ")
+            for sentence in step.sentences:
+                yield from _wrapped(f'"{_around(sentence, way)}"', "      ")
+        yield f"   {click.style(f'Answer: {way.answer}', bold=True)}"
     yield ""
     won = sum(each.won for each in result.questions)
     yield f"In {won} of {len(result.questions)}, the walk found what plain vectors missed."
@@ -68,22 +77,6 @@ def demo_lines(result: DemoResult, path: Path | None) -> Iterator[str]:
 def _count(shown: int, each: ComparedQuestion) -> str:
     mark = click.style("found", fg="green") if shown == len(each.needed) else click.style("missed", fg="red")
     return f"{shown} of {len(each.needed)}  {mark}"
-
-
-def _way_lines(each: ComparedQuestion) -> Iterator[str]:
-    """The way to the answer, document by document, and the answer."""
-    if each.way is None:
-        return
-    way = each.way
-    if len(way.steps) == 1:
-        yield from _wrapped(f"The question names {way.name}, and so does", "   ")
-    for step in way.steps:
-        if step is not way.steps[0]:
-            yield from _wrapped(f"names {way.name}, and so does", "   ")
-        yield from _wrapped(f"{step.title}{' (missed by plain vectors)' if step.missed else ''}:", "   ")
-        for sentence in step.sentences:
-            yield from _wrapped(f'"{_around(sentence, way)}"', "      ")
-    yield f"   {click.style(f'Answer: {way.answer}', bold=True)}"
 
 
 def _wrapped(text: str, indent: str, *, bold: bool = False) -> Iterator[str]:
@@ -212,42 +205,30 @@ def hit_lines(
 
 
 def _hit_lines(retrieval: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None) -> Iterator[str]:
-    yield _way_line(retrieval, methods)
-    if retrieval.guidance is not None:
-        yield _guidance_line(retrieval.guidance)
+    method, guidance = retrieval.method, retrieval.guidance
+    if method == WALK:
+        others = f" (for nodes of a method: --method {', '.join(methods)})" if methods else ""
+        yield f"passages by the walk{others}"
+    elif any("view" in each for each in retrieval.trace):
+        yield f"nodes of {method} among passages (passages alone: --view chunks; none: --no-fill)"
+    else:
+        yield f"{method}'s own ranking (passages alone: --view chunks)"
+    if guidance is not None:
+        queries = "; ".join(repr(query) for step in guidance.steps for query in step.queries)
+        decision = {
+            "choice": f"the first {guidance.chosen} were chosen as needed together",
+            "overview": "the question and its queries in turn",
+            "none": "no choice, the hits are those of the question",
+        }[guidance.kind]
+        searched = f"; searched for {queries}" if queries else ""
+        yield f"guided: {decision}{searched}" + (f" ({guidance.failed})" if guidance.failed else "")
     for rank in ranks or range(1, len(retrieval) + 1):
         hit = retrieval.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
-        yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}{_step(hit.metadata)}"
+        path, step = hit.metadata.get("path"), hit.metadata.get("step")
+        at = f", step {step} of {' → '.join(path)}" if isinstance(path, list) and step else ""
+        yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}{at}"
         yield f"    {hit.dated} {telling(retrieval.query, hit.text, _SHOWN)}".replace("     ", "    ")
-
-
-def _step(metadata: Mapping[str, Any]) -> str:
-    """The step and path of a hit, if its metadata has them."""
-    path, step = metadata.get("path"), metadata.get("step")
-    return f", step {step} of {' → '.join(path)}" if isinstance(path, list) and step else ""
-
-
-def _guidance_line(guidance: sg.Guidance) -> str:
-    """What the model decided about a search."""
-    queries = [query for step in guidance.steps for query in step.queries]
-    decisions = {
-        "choice": f"guided: the first {guidance.chosen} were chosen as needed together",
-        "overview": "guided: the question and its queries in turn",
-        "none": "guided: no choice, the hits are those of the question",
-    }[guidance.kind]
-    searched = f"; searched for {'; '.join(repr(query) for query in queries)}" if queries else ""
-    return decisions + searched + (f" ({guidance.failed})" if guidance.failed else "")
-
-
-def _way_line(retrieval: sg.Retrieval, methods: Sequence[str]) -> str:
-    """The way of searching, and how to see what it leaves out."""
-    if retrieval.method == WALK:
-        others = f" (for nodes of a method: --method {', '.join(methods)})" if methods else ""
-        return f"passages by the walk{others}"
-    if any("view" in each for each in retrieval.trace):
-        return f"nodes of {retrieval.method} among passages (passages alone: --view chunks; none: --no-fill)"
-    return f"{retrieval.method}'s own ranking (passages alone: --view chunks)"
 
 
 def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
