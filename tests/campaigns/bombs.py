@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from stratagraph.ingest import bounded_reading
-from stratagraph.server import reading
+from stratagraph.server import changing
 from stratagraph.server.state import Job
 from tests.campaigns.trials import turns
 from tests.test_files import epub, zipped
@@ -156,7 +156,7 @@ def campaign(work: Path, trials: int, seed: int = 1) -> None:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         job = Job(number, "add", path.name)
         try:
-            reading.read_upload(path, path.name, job)
+            changing.read_upload(path, path.name, job)
             outcome = "skipped in part" if job.skipped else "read"
         except ValueError as error:
             outcome = "refused"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stratagraph.server import reading
+from stratagraph.server import changing
 from stratagraph.server.state import Job, Uploads
 from tests.server.test_api import Client, finished
 
@@ -25,7 +25,7 @@ def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path) -> None:
     path = tmp_path / "upload.json"
     path.write_text("[" + "[],[[]]," * 6_000_000 + "[]]")
     with pytest.raises(ValueError, match=r"big\.json: reading it needs more than 500 MB of memory"):
-        reading.read_upload(path, "big.json", _job())
+        changing.read_upload(path, "big.json", _job())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
@@ -42,7 +42,7 @@ def test_reading_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytes
         "    json.loads = slow\n"
     )
     with pytest.raises(ValueError, match=r"slow\.json: reading it took more than \d+ s"):
-        reading.read_upload(path, "slow.json", _job())
+        changing.read_upload(path, "slow.json", _job())
 
 
 def test_uploads_of_a_killed_server_are_removed_at_the_next_start(
@@ -109,6 +109,6 @@ def test_nothing_in_the_current_folder_is_run(tmp_path: Path, monkeypatch: pytes
         (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\nraise SystemExit\n")
     (tmp_path / "upload.json").write_text('[{"a": 1}]')
     monkeypatch.chdir(tmp_path)
-    documents, whole = reading.read_upload(Path("upload.json"), "a.json", _job())
+    documents, whole = changing.read_upload(Path("upload.json"), "a.json", _job())
     assert ([each.text for each in documents], whole) == (["a: 1."], True)
     assert not (tmp_path / "ran").exists()

@@ -10,8 +10,9 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, unquote
@@ -70,6 +71,7 @@ _WRITES = ToolAnnotations.model_validate(
     {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 )
 _DOCUMENTS = "stratagraph://documents/"
+_NO_PASSAGE = "no passage that fits `where` was found; list_documents shows which fields and values there are"
 LISTED = 500
 """Documents in the list of resources; the tool `list_documents` has all."""
 LONGEST = 1_000_000
@@ -79,6 +81,7 @@ LONGEST_METADATA = 20_000
 _INTERNAL = -32603  # the code of JSON-RPC for an error of the server
 _PATIENCE = 10.0  # seconds that a change waits for another process that writes
 
+Tool = Callable[..., Awaitable[Any]]
 Question = Annotated[str, Field(max_length=20_000, description="In plain language.")]
 Hits = Annotated[int, Field(ge=1, le=50, description="Number of hits.")]
 MethodName = Annotated[
@@ -99,7 +102,6 @@ Steps = Annotated[
     int | None, Field(ge=1, le=STEPS, description="Searches of a guided question; 2 by default.")
 ]
 Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year": {"$gte": 1990}}.')]
-
 Recency = Annotated[
     float | None,
     Field(gt=0, description="Prefer newer hits: one that is so many days older needs twice the score."),
@@ -110,25 +112,39 @@ AsOf = Annotated[
 ]
 
 
-def _listing_error(message: str) -> Exception:
-    """An error for requests other than tool calls, where the SDK hides the message of any other kind."""
-    if SECOND_MAJOR:
-        return MCPError(_INTERNAL, message)
-    return MCPError(ErrorData(code=_INTERNAL, message=message))  # type: ignore[call-arg, arg-type]
-
-
 class _Server(MCPServer[Any]):
-    """A server whose resources are documents, by their ids, and that refuses unknown arguments.
+    """Tools of an index; its resources are documents. Refuses unknown arguments, which the SDK drops."""
 
-    The SDK drops unknown arguments, so a misspelt filter would admit all.
-    """
+    def __init__(
+        self, path: str | Path, open_index: Callable[[], sg.Index], answers: float, write: bool
+    ) -> None:
+        version: dict[str, Any] = {"version": sg.__version__} if SECOND_MAJOR else {}
+        super().__init__("stratagraph", instructions=_INSTRUCTIONS, log_level="WARNING", **version)
+        if not SECOND_MAJOR:
+            self._mcp_server.version = sg.__version__  # type: ignore[attr-defined]
+        self.hides_places = False
+        self._path, self._open = path, open_index
+        self._library: Library | None = None
+        self._places = {os.path.abspath(path), os.path.realpath(path), str(path)} - {".", "/"}
+        self._most, self._rate = answers, Rate(answers / 60, answers / 2)
+        self._opening, self._changing = asyncio.Lock(), asyncio.Lock()
+        reads: list[Tool] = [self.search, self.answer, self.read_passage, self.read_document]
+        writes: list[Tool] = [self.add_document, self.delete_documents] if write else []
+        for tool in (*reads, self.list_documents, self.explain, *writes):
+            self.tool(annotations=_WRITES if tool in writes else _READS)(self._told(tool))
 
-    current: Callable[[], Awaitable[sg.Index]]
-    places: Collection[str] = ()
-    hides_places = False
+    def _told(self, tool: Tool) -> Tool:
+        """The tool with its errors as the SDK passes them to the agent."""
+
+        @wraps(tool)
+        async def told(**arguments: Any) -> Any:
+            with self._errors():
+                return await tool(**arguments)
+
+        return told
 
     @contextmanager
-    def errors(self, kind: Callable[[str], Exception] = ToolError) -> Iterator[None]:
+    def _errors(self, kind: Callable[[str], Exception] = ToolError) -> Iterator[None]:
         """Raise errors as a kind whose message the SDK passes to the agent.
 
         It does not name the process that writes the index, and over HTTP no path (`server.state.public`).
@@ -137,13 +153,27 @@ class _Server(MCPServer[Any]):
             yield
         except EXPECTED as error:
             is_hidden = self.hides_places or isinstance(error, sg.errors.Locked)
-            message = public(error, self.places) if is_hidden else message_of(error)
+            message = public(error, self._places) if is_hidden else message_of(error)
             raise kind(f"{type(error).__name__}: {message}") from None
+
+    async def _index(self, method: str | None = None) -> sg.Index:
+        """The index in its newest generation; `MethodMissing` if it lacks the method."""
+        async with self._opening:
+            if self._library is None:
+                self._library = await asyncio.to_thread(Library, self._path, self._open)
+        index = await self._library.current()
+        if method is not None and method not in (methods := ("walk", *index.methods)):
+            raise MethodMissing(f"there is no {method} here; there are {', '.join(methods)}")
+        return index
+
+    def _count_answer(self) -> None:
+        if wait := self._rate.wait(""):
+            raise ValueError(f"more than {self._most:g} answers a minute; wait {wait:.0f} seconds")
 
     async def list_resources(self) -> list[Resource]:
         """The documents, the first ones of a large index."""
-        with self.errors(_listing_error):
-            index = await self.current()
+        with self._errors(_listing_error):
+            index = await self._index()
             page = await asyncio.to_thread(index.browse, "documents", limit=LISTED)
         return [
             Resource.model_validate(
@@ -159,22 +189,17 @@ class _Server(MCPServer[Any]):
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """The address of a document."""
-        described = {
-            "uriTemplate": _DOCUMENTS + "{id}",
-            "name": "document",
-            "description": "A document by its id.",
-            "mimeType": "text/plain",
-        }
-        return [ResourceTemplate.model_validate(described)]
+        described = {"name": "document", "description": "A document by its id.", "mimeType": "text/plain"}
+        return [ResourceTemplate.model_validate({"uriTemplate": _DOCUMENTS + "{id}", **described})]
 
     async def read_resource(self, uri: Any, *context: Any) -> list[ReadResourceContents]:
         """The text of a document, put together from its passages."""
-        with self.errors(ResourceError):
+        with self._errors(ResourceError):
             address = str(uri)
             if not address.startswith(_DOCUMENTS):
                 raise ValueError(f"there is no resource {address!r}; documents are at {_DOCUMENTS}{{id}}")
             document = unquote(address.removeprefix(_DOCUMENTS))
-            index = await self.current()
+            index = await self._index()
             chunks = (await asyncio.to_thread(index.chunks, document)).get(document)
             if not chunks:
                 raise ValueError(f"there is no document {document!r} in the index")
@@ -188,46 +213,8 @@ class _Server(MCPServer[Any]):
                 raise ToolError(f"{name} has no argument {min(unknown)!r}; it has {', '.join(properties)}")
         return await super().call_tool(name, arguments, *context)
 
-
-def create_server(
-    path: str | Path, open_index: Callable[[], sg.Index], *, answers: float = 60.0, write: bool = False
-) -> MCPServer[Any]:
-    """Create the server of an index, for any transport of the SDK.
-
-    Parameters
-    ----------
-    path
-        The index folder, or a URL.
-    open_index
-        Opens the index. It is called by the first tool, so that the agent reads an error as a tool's result.
-    answers
-        Answers a minute, of all clients together. Where a model extracts, a change counts as one.
-    write
-        Whether there are tools that add and delete documents.
-    """
-    opened: list[Library] = []
-    opening = asyncio.Lock()
-    rate = Rate(answers / 60, answers / 2)
-    version: dict[str, Any] = {"version": sg.__version__} if SECOND_MAJOR else {}
-    server = _Server("stratagraph", instructions=_INSTRUCTIONS, log_level="WARNING", **version)
-    if not SECOND_MAJOR:
-        server._mcp_server.version = sg.__version__  # type: ignore[attr-defined]
-
-    async def current() -> sg.Index:
-        async with opening:
-            if not opened:
-                opened.append(await asyncio.to_thread(Library, path, open_index))
-        return await opened[0].current()
-
-    server.current = current
-    server.places = {os.path.abspath(path), os.path.realpath(path), str(path)} - {".", "/"}
-
-    def count_answer() -> None:
-        if wait := rate.wait(""):
-            raise ValueError(f"more than {answers:g} answers a minute; wait {wait:.0f} seconds")
-
-    @server.tool(annotations=_READS)
     async def search(
+        self,
         question: Question,
         k: Hits = 8,
         method: MethodName = None,
@@ -240,41 +227,34 @@ def create_server(
         recency: Recency = None,
     ) -> SearchResult:
         """Find passages, summaries and entities that answer a question, each with the reason it was found."""
-        with server.errors():
-            index = await current()
-            if not question.strip():
-                return SearchResult(
-                    method=method or "", question=question, hits=[], note="the question is blank"
-                )
-            if guided or history:
-                count_answer()
-            _require_method(index, method)
-            retrieval = await index.aretrieve(
-                question,
-                k,
-                method=method,
-                where=where,
-                fill=fill,
-                guided=guided or False,
-                guided_steps=guided_steps,
-                history=pairs(history or ()),
-                as_of=as_of,
-                recency=recency,
-            )
-            note = "" if retrieval.hits else "nothing was found"
-            if where and note:
-                note = "no passage that fits `where` was found; list_documents shows which fields and values"
-                note += " there are"
-            return SearchResult(
-                method=retrieval.method,
-                question=retrieval.query,
-                hits=found_hits(retrieval),
-                unknown=list(retrieval.unknown),
-                note=retrieval.with_note(note),
-            )
+        if not question.strip():
+            return SearchResult(method=method or "", question=question, hits=[], note="the question is blank")
+        index = await self._index(method)
+        if guided or history:
+            self._count_answer()
+        retrieval = await index.aretrieve(
+            question,
+            k,
+            method=method,
+            where=where,
+            fill=fill,
+            guided=guided or False,
+            guided_steps=guided_steps,
+            history=pairs(history or ()),
+            as_of=as_of,
+            recency=recency,
+        )
+        note = "" if retrieval.hits else _NO_PASSAGE if where else "nothing was found"
+        return SearchResult(
+            method=retrieval.method,
+            question=retrieval.query,
+            hits=found_hits(retrieval),
+            unknown=list(retrieval.unknown),
+            note=retrieval.with_note(note),
+        )
 
-    @server.tool(annotations=_READS)
     async def answer(
+        self,
         question: Question,
         method: MethodName = None,
         where: Filter = None,
@@ -285,92 +265,71 @@ def create_server(
         recency: Recency = None,
     ) -> AnswerResult:
         """Answer a question from the documents, with the sources of each statement."""
-        with server.errors():
-            index = await current()
-            if not question.strip():
-                return AnswerResult(
-                    question=question, text="The question is blank.", extractive=True, sources=[]
-                )
-            _require_method(index, method)
-            count_answer()
-            written = await index.aanswer(
-                question,
-                method=method,
-                where=where,
-                guided=guided,
-                guided_steps=guided_steps,
-                history=pairs(history or ()),
-                as_of=as_of,
-                recency=recency,
-            )
-            numbers = {citation.number for citation in written.citations}
-            sources = [hit for hit in found_hits(written.retrieval) if hit.number in numbers]
-            return AnswerResult(
-                question=written.retrieval.query,
-                text=written.text,
-                extractive=written.extractive,
-                finish=written.finish,
-                sources=sources,
-                unknown=list(written.retrieval.unknown),
-                note=written.retrieval.note,
-            )
+        if not question.strip():
+            return AnswerResult(question=question, text="The question is blank.", extractive=True, sources=[])
+        index = await self._index(method)
+        self._count_answer()
+        written = await index.aanswer(
+            question,
+            method=method,
+            where=where,
+            guided=guided,
+            guided_steps=guided_steps,
+            history=pairs(history or ()),
+            as_of=as_of,
+            recency=recency,
+        )
+        numbers = {citation.number for citation in written.citations}
+        return AnswerResult(
+            question=written.retrieval.query,
+            text=written.text,
+            extractive=written.extractive,
+            finish=written.finish,
+            sources=[hit for hit in found_hits(written.retrieval) if hit.number in numbers],
+            unknown=list(written.retrieval.unknown),
+            note=written.retrieval.note,
+        )
 
-    @server.tool(annotations=_READS)
     async def read_passage(
+        self,
         passage: Annotated[str, Field(max_length=2000, description="An id from `passages` of a hit.")],
         around: Annotated[int, Field(ge=1, le=50, description="Number of passages to read.")] = 5,
     ) -> Reading:
         """Read a passage in its document, with the passages before and after it."""
-        with server.errors():
-            return await asyncio.to_thread(reading_around, await current(), passage, around)
+        return await asyncio.to_thread(reading_around, await self._index(), passage, around)
 
-    @server.tool(annotations=_READS)
     async def read_document(
+        self,
         document: Annotated[str, Field(max_length=1000, description="An id from `documents` of a hit.")],
         offset: Annotated[int, Field(ge=0, description="Passages to skip.")] = 0,
         limit: Annotated[int, Field(ge=1, le=50, description="Number of passages to read.")] = 20,
     ) -> Reading:
         """Read a document from its beginning, a page of passages at a time."""
-        with server.errors():
-            return await asyncio.to_thread(reading, await current(), document, None, offset, limit)
+        return await asyncio.to_thread(reading, await self._index(), document, None, offset, limit)
 
-    @server.tool(annotations=_READS)
     async def list_documents(
+        self,
         text: Annotated[str, Field(max_length=500, description="Words in id or metadata.")] = "",
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=200)] = 50,
     ) -> DocumentList:
         """List the documents, a page at a time."""
-        with server.errors():
-            index = await current()
-            page = await asyncio.to_thread(index.browse, "documents", text=text, offset=offset, limit=limit)
-            entries = [DocumentEntry.of(each) for each in page.items]
-            return DocumentList(total=page.total, offset=page.offset, documents=entries)
+        index = await self._index()
+        page = await asyncio.to_thread(index.browse, "documents", text=text, offset=offset, limit=limit)
+        entries = [DocumentEntry.of(each) for each in page.items]
+        return DocumentList(total=page.total, offset=page.offset, documents=entries)
 
-    @server.tool(annotations=_READS)
     async def explain(
-        question: Question, k: Hits = 8, method: MethodName = None, where: Filter = None
+        self, question: Question, k: Hits = 8, method: MethodName = None, where: Filter = None
     ) -> Explanation:
         """Show the names in a question, the relations and paths between them, and why each hit was found."""
-        with server.errors():
-            index = await current()
-            if not question.strip():
-                return Explanation(named=[], relations=[], hits=[])
-            _require_method(index, method)
-            retrieval = await index.aretrieve(question, k, method=method, where=where)
-            return await asyncio.to_thread(Explanation.of, retrieval)
+        if not question.strip():
+            return Explanation(named=[], relations=[], hits=[])
+        retrieval = await (await self._index(method)).aretrieve(question, k, method=method, where=where)
+        return await asyncio.to_thread(Explanation.of, retrieval)
 
-    if write:
-        _add_changes(server, count_answer)
-    return server
-
-
-def _add_changes(server: _Server, count: Callable[[], None]) -> None:
-    """Add the tools that change the index, one change at a time; `count` counts what may ask a model."""
-    turn = asyncio.Lock()
-
-    @server.tool(annotations=_WRITES)
     async def add_document(
+        self,
         id: Annotated[
             str, Field(min_length=1, max_length=1000, description="Replaces a document of this id.")
         ],
@@ -384,44 +343,48 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
         ] = None,
     ) -> ChangeResult:
         """Add a document to the collection. One of the same id is replaced. It can be searched at once."""
-        with server.errors():
-            index = await server.current()
-            for name, given in (("id", id), ("text", text)):
-                if not given.strip():
-                    raise ValueError(f"the {name} of document {id!r} is blank: nothing was added")
-            if (size := len(json.dumps(metadata or {}, ensure_ascii=False))) > LONGEST_METADATA:
-                raise ValueError(
-                    f"the metadata of document {id!r} has {size:,} characters as JSON, and may have "
-                    f"{LONGEST_METADATA:,}: nothing was added"
-                )
-            if index.has_llm:
-                count()
-            async with turn:
-                if metadata is None:
-                    metadata = dict((await asyncio.to_thread(index.documents, [id])).get(id, {}))
-                document = sg.Document(id, text, metadata)
-                return ChangeResult.of(await _patiently(lambda: index.ainsert([document])))
+        index = await self._index()
+        for name, given in (("id", id), ("text", text)):
+            if not given.strip():
+                raise ValueError(f"the {name} of document {id!r} is blank: nothing was added")
+        if (size := len(json.dumps(metadata or {}, ensure_ascii=False))) > LONGEST_METADATA:
+            raise ValueError(
+                f"the metadata of document {id!r} has {size:,} characters as JSON, and may have "
+                f"{LONGEST_METADATA:,}: nothing was added"
+            )
+        if index.has_llm:
+            self._count_answer()
+        async with self._changing:
+            if metadata is None:
+                metadata = dict((await asyncio.to_thread(index.documents, [id])).get(id, {}))
+            document = sg.Document(id, text, metadata)
+            return ChangeResult.of(await _patiently(lambda: index.ainsert([document])))
 
-    @server.tool(annotations=_WRITES)
     async def delete_documents(
-        ids: Annotated[list[str], Field(min_length=1, max_length=1000, description="Ids of documents.")],
+        self, ids: Annotated[list[str], Field(min_length=1, max_length=1000, description="Ids of documents.")]
     ) -> ChangeResult:
         """Delete documents, and everything in the index that was made only from them."""
-        with server.errors():
-            index = await server.current()
-            async with turn:
-                present = await asyncio.to_thread(index.chunks, ids)
-                unknown = [each for each in ids if each not in present]
-                if not unknown:
-                    try:
-                        return ChangeResult.of(await _patiently(lambda: index.adelete(ids)))
-                    except KeyError:  # another process has deleted one of them
-                        present = await asyncio.to_thread(index.chunks, ids)
-                        unknown = [each for each in ids if each not in present] or ids
-                raise ValueError(
-                    f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are "
-                    "unknown), so nothing was deleted; list_documents tells the ids"
-                )
+        index = await self._index()
+        async with self._changing:
+            present = await asyncio.to_thread(index.chunks, ids)
+            unknown = [each for each in ids if each not in present]
+            if not unknown:
+                try:
+                    return ChangeResult.of(await _patiently(lambda: index.adelete(ids)))
+                except KeyError:  # another process has deleted one of them
+                    present = await asyncio.to_thread(index.chunks, ids)
+                    unknown = [each for each in ids if each not in present] or ids
+            raise ValueError(
+                f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are "
+                "unknown), so nothing was deleted; list_documents tells the ids"
+            )
+
+
+def _listing_error(message: str) -> Exception:
+    """An error for requests other than tool calls, where the SDK hides the message of any other kind."""
+    if SECOND_MAJOR:
+        return MCPError(_INTERNAL, message)
+    return MCPError(ErrorData(code=_INTERNAL, message=message))  # type: ignore[call-arg, arg-type]
 
 
 async def _patiently(change: Callable[[], Awaitable[sg.BuildReport]]) -> sg.BuildReport:
@@ -436,12 +399,26 @@ async def _patiently(change: Callable[[], Awaitable[sg.BuildReport]]) -> sg.Buil
             await asyncio.sleep(0.1)
 
 
-def _require_method(index: sg.Index, method: str | None) -> None:
-    if method is not None and method not in (methods := ("walk", *index.methods)):
-        raise MethodMissing(f"there is no {method} here; there are {', '.join(methods)}")
+def create_server(
+    path: str | Path, open_index: Callable[[], sg.Index], *, answers: float = 60.0, write: bool = False
+) -> _Server:
+    """Create the server of an index, for any transport of the SDK.
+
+    Parameters
+    ----------
+    path
+        The index folder, or a URL.
+    open_index
+        Opens the index. It is called by the first tool, so that the agent reads an error as a tool's result.
+    answers
+        Answers a minute, of all clients together. Where a model extracts, a change counts as one.
+    write
+        Whether there are tools that add and delete documents.
+    """
+    return _Server(path, open_index, answers, write)
 
 
-def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
+def http_app(server: _Server, settings: Settings) -> ASGIApp:
     """The server over HTTP (path `/mcp`) with the guard of the web page: every path needs the token.
 
     It keeps no sessions: each request stands alone.
@@ -452,8 +429,7 @@ def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
         "stateless_http": True,
         "transport_security": off,
     }
-    if isinstance(server, _Server):
-        server.hides_places = True
+    server.hides_places = True
     if SECOND_MAJOR:
         app = server.streamable_http_app(**options)
     else:
@@ -461,17 +437,13 @@ def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
             setattr(server.settings, name, value)
         app = server.streamable_http_app()
     body = 12 * (LONGEST + LONGEST_METADATA)  # JSON may write a character as two escapes of six bytes
-    return Guard(_posts_alone(app), settings, body_bytes={PATH: body})
 
-
-def _posts_alone(app: ASGIApp) -> ASGIApp:
-    """Refuse methods other than POST: without sessions, a client that only listens gets nothing."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+    async def posts_alone(scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse other methods: without sessions, a client that only listens gets nothing."""
         if scope["type"] == "http" and scope["method"] not in ("POST", "OPTIONS"):
             refused = Refused(405, "MethodNotAllowed", "this server keeps no sessions: use POST")
             await refused.response()(scope, receive, send)
-            return
-        await app(scope, receive, send)
+        else:
+            await app(scope, receive, send)
 
-    return guarded
+    return Guard(posts_alone, settings, body_bytes={PATH: body})

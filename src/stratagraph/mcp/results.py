@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 import stratagraph as sg
 from stratagraph.server.asking import hit_views
+from stratagraph.server.browsing import without_overlaps
 from stratagraph.viz.page import cut
 
 _TEXT = 2000  # characters of a hit
@@ -146,10 +147,8 @@ class ChangeResult(BaseModel):
 def document_text(chunks: Sequence[sg.Chunk]) -> str:
     """The text of a document from its passages. A line break separates passages that do not touch."""
     text, end = "", -1
-    for chunk in chunks:
-        overlap = end - chunk.start if chunk.start >= 0 and end >= 0 else -1
-        skipped = (chunk.repeated if text else 0) + max(0, overlap)
-        text += ("\n" if overlap < 0 and text else "") + chunk.text[skipped:]
+    for chunk, alone in zip(chunks, without_overlaps(list(chunks), 0), strict=True):
+        text += alone if not text or 0 <= chunk.start <= end else f"\n{alone}"
         end = chunk.end
     return text
 

@@ -4,7 +4,6 @@ guard       settings; the middleware: host, origin, token, rate, size; security 
 connection  time limits of a connection
 state       what request handlers share: the open index, changes with their progress, costs
 asking, browsing, changing      routes with their schemas: questions, contents, documents
-reading                         uploaded files, read in a process that can be ended
 page/       the page: HTML, style and scripts
 """
 

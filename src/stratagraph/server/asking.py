@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
@@ -28,7 +28,6 @@ DRAWN = 12
 """Hits in the graph."""
 router = APIRouter(tags=["questions"])
 Server = Annotated[State, Depends(state_of)]
-_Made = TypeVar("_Made", sg.Guidance | None, sg.Standalone | None)
 NAMED = 8
 """Ids of sources and documents that a hit lists."""
 STEPS = 5
@@ -98,10 +97,9 @@ class Asked(BaseModel):
             raise ValueError(
                 f"{method} has no option {unknown[0]!r}; its options are {', '.join(sorted(names)) or 'none'}"
             )
-        shared = ("k", "view", "method", "where", "as_of", "recency")
-        given = {name: getattr(self, name) for name in shared}
-        arguments = {name: value for name, value in given.items() if value is not None}
-        return {**arguments, "fill": self.fill, "rank": self.rank, **self.options}
+        own = {"question", "options", "history"}
+        given = {name: value for name, value in self if name not in own and value is not None}
+        return given | self.options
 
 
 class Turn(BaseModel):
@@ -143,9 +141,7 @@ class Guided(Asked):
 
     def arguments(self, index: sg.Index) -> dict[str, Any]:
         """As of `Asked`."""
-        guiding = {"guided": self.guided, "guided_steps": self.guided_steps}
-        given = {name: value for name, value in guiding.items() if value is not None}
-        return {**super().arguments(index), **given, "history": pairs(self.history)}
+        return {**super().arguments(index), "history": pairs(self.history)}
 
 
 class HitView(BaseModel):
@@ -177,17 +173,10 @@ class HitView(BaseModel):
         """A hit at its place, from 1."""
         titles = (hit.metadata.get(key) for key in ("title", "name"))
         title = next((each for each in titles if isinstance(each, str) and each.strip()), "")
+        same = ("id", "kind", "level", "source", "text", "score", "date", "before")
         return cls(
             number=number,
-            id=hit.id,
-            kind=hit.kind,
-            level=hit.level,
             title=title or (hit.documents[0] if hit.kind == "chunk" and hit.documents else ""),
-            source=hit.source,
-            text=hit.text,
-            score=hit.score,
-            date=hit.date,
-            before=hit.before,
             why=list(reasons(trace)),
             trace=dict(trace),
             sources=list(hit.sources[:NAMED]),
@@ -195,6 +184,7 @@ class HitView(BaseModel):
             documents=list(hit.documents[:NAMED]),
             document_count=len(hit.documents),
             metadata=dict(hit.metadata),
+            **{name: getattr(hit, name) for name in same},
         )
 
 
@@ -227,23 +217,22 @@ class Found(BaseModel):
     @classmethod
     def of(cls, retrieval: sg.Retrieval, generation: int) -> Found:
         """The view of a retrieval."""
+        made: dict[str, Any] = {
+            name: value and replace(value, failed=without_places(value.failed))
+            for name, value in (("guidance", retrieval.guidance), ("standalone", retrieval.standalone))
+        }
         return cls(
             question=retrieval.query,
             method=retrieval.method,
             generation=generation,
             hits=hit_views(retrieval),
-            guidance=_public(retrieval.guidance),
-            standalone=_public(retrieval.standalone),
             unknown=list(retrieval.unknown),
             note=retrieval.note,
             seconds=retrieval.usage.seconds,
             usage=retrieval.usage,
             cost=retrieval.cost,
+            **made,
         )
-
-
-def _public(made: _Made) -> _Made:
-    return made and replace(made, failed=without_places(made.failed))
 
 
 class Answered(BaseModel):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from pathlib import PurePosixPath
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 import stratagraph as sg
-from stratagraph.server.reading import read_upload
+from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.server.state import Job, State, state_of
 
 DOCUMENTS_BYTES = 4 * 2**20
@@ -37,7 +38,7 @@ class Removal(BaseModel):
     missing_ok: bool = False
 
 
-async def may_change(server: Server) -> State:
+async def _may_change(server: Server) -> State:
     """The server's state. Refuses the request if the server is read-only or too many changes wait."""
     if server.settings.read_only:
         raise HTTPException(403, "this server was started with --read-only")
@@ -45,7 +46,7 @@ async def may_change(server: Server) -> State:
     return server
 
 
-Writable = Annotated[State, Depends(may_change)]
+Writable = Annotated[State, Depends(_may_change)]
 
 
 @router.post("/documents", status_code=202)
@@ -125,3 +126,24 @@ def _source(index: sg.Index, name: str) -> str:
         return name
     alike = [file for file in files if file.endswith(f"/{name}")]
     return alike[0] if len(alike) == 1 else name
+
+
+def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.StreamedDocument], bool]:
+    """An uploaded file's documents, named after it, read in another process; and whether it was read whole.
+
+    Raises `ValueError` if there is nothing to read, or it takes more time or memory than is allowed.
+    """
+    documents = FileDocuments(
+        [path],
+        name=name,
+        on_skip=job.skipped.__setitem__,
+        on_warning=job.warnings.__setitem__,
+        all_apart=True,
+    )
+    try:
+        read = [replace(each, root="") for each in documents]  # of no folder that an index can read again
+    except ValueError:
+        if reason := job.skipped.get(name):
+            raise ValueError(f"{name}: {reason}") from None
+        raise
+    return read, bool(documents.files)
