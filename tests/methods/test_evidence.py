@@ -314,7 +314,7 @@ def test_contexts_for_themes_are_packed_by_vectors_that_are_stored(method: str) 
         atol=1e-3,
     )
     embedder.requests.clear()
-    retrieval = index.retrieve("When was the lamp lit by people of the town?", k=60, fill=False)
+    retrieval = index.retrieve("How was the lamp lit by people of the town?", k=60, fill=False)
     assert retrieval.theme is not None
     assert {hit.id for hit in retrieval} >= set(retrieval.theme.statements)
     assert str(retrieval.context(300))

@@ -11,7 +11,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.models.local import HashingEmbedder
-from stratagraph.search import walk
+from stratagraph.search import themes, walk
 from stratagraph.search.ranking import reciprocal_ranks
 from stratagraph.search.walk import Gate, PassageWalk, Provenance, repeats_damped
 from stratagraph.testing.opened import opened, snapshot_of
@@ -161,6 +161,10 @@ def test_what_is_ordered_first_decides_nothing(index: sg.Index, monkeypatch: pyt
     [
         ("How did women shape the life of the Hathe Islands?", "How did women shape the life of the"),
         ("How did women shape the life of the islands?", "How did women shape the life of the"),
+        (
+            "What life did women shape on the Hathe Islands?",
+            "What life did women shape on the Hathe Islands?",
+        ),
         ("What are the Hathe Islands?", "What are the Hathe Islands?"),  # no other words would be left
         (
             "How did Marta Lind shape the life of the islands?",
@@ -188,3 +192,22 @@ def test_hub_words_are_left_out_of_a_question_about_a_theme(question: str, searc
         retrieval = index.retrieve(question, k=3)
     assert asked == [searched]
     assert retrieval.query == question
+
+
+@pytest.mark.parametrize(
+    ("question", "one"),
+    [
+        ("What share of the salt did they owe?", True),
+        ("On which ledge did the first woman captain founder?", True),
+        ("How long is the cable between the towns?", True),
+        ("Did the boilers win?", True),
+        ("What is the name of the ferry?", True),
+        ("Which disputes divided the islands, and how were they settled?", False),
+        ("What role did women play?", False),
+        ("What did the islanders learn from who had left?", False),
+        ("Describe the trade of the islands.", False),
+        ("", False),
+    ],
+)
+def test_a_question_asks_for_one_thing_by_its_first_question_word(question: str, one: bool) -> None:
+    assert themes.asks_for_one(question) is one

@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.lexical import Scored, best, content_words, whole_words
-from stratagraph.ingest.names import spelling
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.names.linking import Linked, link, linked_once
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.topk import kth_largest
 from stratagraph.search.ranking import Ranking, RowTable, reciprocal_ranks
-from stratagraph.text.stopwords import ENGLISH
+from stratagraph.search.themes import theme
 from stratagraph.types.protocols import Corpus, Rows, Vectors
 from stratagraph.types.question import LONGEST, RANKS, SearchQuestion
 
@@ -68,18 +66,6 @@ NEAR_SHARE = 0.25
 So much that a misspelt name still leads the walk, and so little that a name which the corpus does not have
 leads it nowhere: what is only alike does not outweigh what is named.
 """
-
-HUB_SHARE = 0.2
-"""Share of the passages from which on a word of a theme's question is a hub word.
-
-With .1 to .3, recall@5 of factual questions is that without hub words on musique_train100, hotpotqa_train100
-and 2wiki_dev164, and one of 191 of lihua_world finds half as much: .003 lower, with .1 .005. Facts
-of the demo's themes in 2,000 tokens: dense passages .26 without and .29 with it, the walk .22 and .29.
-"""
-LONGEST_THEME = 1000
-"""Characters of a question that asks for a theme at most."""
-FEWEST = 10
-"""A hub word is in this share of the passages, and in this many."""
 
 _MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
@@ -326,30 +312,8 @@ class PassageWalk:
         return tuple(word for word, count in zip(asked, frequencies, strict=True) if not count), len(asked)
 
     def theme(self, question: SearchQuestion) -> str | None:
-        """What is searched for by vectors and words if a question asks for a theme; None if for facts.
-
-        Hub words are those of a large share of the passages. A question asks for a theme if its names have no
-        other words, and, where it has no names, if no rarer name is contained in it. Its hub words are left
-        out if two others remain: of a corpus about some islands, what is nearest to "How did women shape the
-        public life of the islands?" is otherwise the islands.
-        """
-        text, lexical, least = question.text, self._ground.lexical, max(HUB_SHARE * self._corpus.size, FEWEST)
-        if len(text) > LONGEST_THEME:
-            return None
-        names = question_entities(text) if question.entities is None else question.entities
-        in_names = {word for name in names for word in spelling.words(name)} - ENGLISH
-        asked = content_words(text, lexical.language)
-        distinct = list(dict.fromkeys([*asked, *in_names]))
-        frequencies = lexical.frequencies(distinct).tolist()
-        hubs = {word for word, count in zip(distinct, frequencies, strict=True) if count >= least}
-        if not hubs.issuperset(in_names):
-            return None
-        if not in_names and (self._frequency[self.linked(question).near] < least).any():
-            return None
-        if len(hubs.union(asked)) - len(hubs) < 2:
-            return text
-        pieces = ((piece, spelling.words(piece)) for piece in text.split())
-        return " ".join(piece for piece, own in pieces if not own or not hubs.issuperset(own))
+        """See `search.themes.theme`."""
+        return theme(question, self._ground, self._corpus.size)
 
     def _names(self, linked: Linked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Restart masses of the entities that a question names, and of those that it may mean."""

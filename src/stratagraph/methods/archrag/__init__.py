@@ -22,7 +22,7 @@ from __future__ import annotations
 from stratagraph.methods.archrag.build import build
 from stratagraph.methods.archrag.clustering import register_augmentation, register_clustering
 from stratagraph.methods.archrag.compose import compose
-from stratagraph.methods.archrag.config import THEMES, ArchRAGConfig, ArchRAGOptions
+from stratagraph.methods.archrag.config import KINDS, THEMES, ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.search import HierarchySearcher, check_arrays
 from stratagraph.methods.base import Method
 
@@ -35,6 +35,7 @@ METHOD = Method(
     open=HierarchySearcher,
     compose=compose,
     answer_k=30,
+    kinds=KINDS,
     themes=THEMES,
     needs_vectors=True,
 )

@@ -74,10 +74,10 @@ class HierarchySearcher:
         self._layers = self._opened_layers()
 
     def nodes(self, question: SearchQuestion) -> Ranking:
-        """Entities, relations among them, and communities: as many of each level, in turn.
+        """Entities, relations among them, and communities, in turn.
 
-        A relation stands among the entities by the weaker of its ends. With `k_per_level` and without `fill`,
-        all that is found.
+        There are as many of each level, unless passages stand beside them. A relation stands among the
+        entities by the weaker of its ends. With `k_per_level` and without `fill`, all that is found.
         """
         options: ArchRAGOptions = question.options
         levels = searched_levels(options.levels, len(self._layers))
@@ -92,7 +92,8 @@ class HierarchySearcher:
         exact = options.k_per_level is not None and not question.fill
         size = sum(map(len, rankings)) if exact else question.k
         kinds = ["communities" if level else "entities" for level in levels]
-        return interleaved(rankings, shares_of(kinds, question.shares), size)
+        shares = question.shares if question.mixed else {}
+        return interleaved(rankings, shares_of(kinds, shares), size)
 
     def describe(self) -> MethodDescription:
         """Nodes per level."""

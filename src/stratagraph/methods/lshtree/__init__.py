@@ -26,7 +26,7 @@ METHOD = Method(
     open=TreeSearcher,
     needs_graph=False,
     cosines=True,
-    passages=(0.25, 0.75),
+    passages=(0.5, 0.75),
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]
