@@ -12,7 +12,7 @@ pytest.importorskip("llama_index.llms.openai")
 
 import stratagraph as sg
 from stratagraph.errors import ModelError, TooManyFailures
-from stratagraph.models.named import as_chat_model, as_embedder
+from stratagraph.models.named import as_chat_model
 from stratagraph.testing import FakeEmbedder
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer
@@ -118,19 +118,6 @@ def test_a_model_that_was_not_needed_is_said_not_to_have_been_asked() -> None:
                     0 if asked else 4
                 )
                 assert bool(server.requests) is asked
-
-
-def test_names_and_what_they_may_be() -> None:
-    with ModelServer() as server:
-        embedder: Any = as_embedder(f"openai:e@{server.openai}")
-        assert len(embedder.embed_documents(["a", "b"])) == 2
-        assert len(as_embedder(f"ollama:e@{server.ollama}").embed_query("a")) == 16
-    with pytest.raises(ValueError, match="did you mean 'openai:gpt-4o-mini'"):
-        as_chat_model("gpt-4o-mini")
-    with pytest.raises(ValueError, match="unknown stages of llm: extraction"):
-        as_chat_model({"extraction": "ollama:m", "default": "ollama:m"})
-    with pytest.raises(TypeError, match=r"name such as 'openai:gpt-4o-mini'"):
-        as_chat_model(3)
 
 
 def test_an_address_without_its_path_is_told_of() -> None:

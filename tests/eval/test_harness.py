@@ -215,27 +215,3 @@ def test_a_judge_that_talks_nonsense_leaves_the_metrics_of_wording() -> None:
     assert row.scores["judged"] == (None,) * 4
     assert [failure.stage for failure in row.failures] == ["judge fixed"] * 3
     assert "failed: judge fixed: 3 of 4 questions" in str(found)
-
-
-@pytest.mark.parametrize("what", ["answers", "verdicts"])
-def test_what_cannot_be_read_of_one_method_fails_no_other(what: str) -> None:
-    judging = {"verdicts": "reference-answers"}.get(what)
-
-    def write(prompt: str) -> str:
-        judged = "reference-answers" in prompt
-        of_bad = "unknown" in prompt if judged else "bell" in prompt.split("<question>")[0].lower()
-        if of_bad and (judging in prompt if judging else not judged):
-            return ""
-        return "unknown" if of_bad and not judged else answering(prompt)
-
-    rankers = [Fixed("bad", "bell"), Fixed("good", "ferry", "honey"), Fixed("other", "honey", "ferry")]
-    config = AnswerConfig(max_tokens=8)
-    settings = {**QUICK, "reference": "other", "embedder": FakeEmbedder()}
-    found = evaluate(SMALL, rankers, llm=ScriptedChatModel(write), answers=config, **settings)
-    assert not any(row.error for row in found.rows)
-    bad, good = found.row("bad"), found.row("good")
-    assert bad.failures
-    assert not good.failures
-    assert len(good.scores["judged"]) == 4
-    assert "failed: " in str(found)
-    assert "bad" in str(found).rpartition("failed: ")[2]

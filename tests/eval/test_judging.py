@@ -31,14 +31,6 @@ def test_kappa_is_that_of_the_textbook() -> None:
     assert mean_kappa([one, other, one]) == pytest.approx((0.4 + 1 + 0.4) / 3)
 
 
-def test_kappa_equals_that_of_scikit_learn() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    verdicts = [[(n * step) % 3 for n in range(50)] for step in (1, 2, 5, 7)]
-    for one in verdicts:
-        for other in verdicts:
-            assert cohen_kappa(one, other) == pytest.approx(metrics.cohen_kappa_score(one, other))
-
-
 def test_correctness_is_the_share_of_the_judges() -> None:
     judges = [
         ScriptedChatModel(lambda prompt, word=word: json.dumps({"correct": word in prompt}), name=word)
@@ -62,15 +54,18 @@ def test_a_run_with_several_judges_is_resumed_without_a_call(tmp_path: Path) -> 
     models = [ScriptedChatModel(replying, name=name) for name in ("answers", "judge a", "judge b")]
     config = AnswerConfig(max_tokens=8, judge_llm=models[1:])
     rankers = [Fixed("ours", "ferry"), Fixed("theirs", "bell")]
-    settings = {**QUICK, "reference": "theirs", "cache": tmp_path, "embedder": FakeEmbedder()}
+    embedder = FakeEmbedder()
+    settings = {**QUICK, "reference": "theirs", "cache": tmp_path, "embedder": embedder}
     found = evaluate(SMALL, rankers, llm=models[0], answers=config, **settings)
     ours = found.row("ours")
     assert ours.agreement == 1
     assert (asked(ours.usage), asked(ours.judging)) == (4, 2 * 3)
     assert "kappa of judges" in str(found)
-    before = [model.calls for model in models]
+    before, embedded = [model.calls for model in models], sum(embedder.requests)
+    assert embedded == len({each.text for each in SMALL.documents})
     again = evaluate(SMALL, rankers, llm=models[0], answers=config, **settings)
     assert [model.calls for model in models] == before
+    assert sum(embedder.requests) == embedded
     assert again.row("ours").scores == ours.scores
 
 

@@ -112,22 +112,6 @@ def test_names_are_split_at_commas_outside_of_brackets() -> None:
     assert split_names(" ,".join(names)) == names
 
 
-def test_methods_are_measured_with_their_own_options() -> None:
-    rows = [
-        "lshtree/nodes",
-        "lshtree/nodes?mode=per_level",
-        "lshtree/nodes?mode=per_level&k_per_level=1",
-        "lshtree/default",
-    ]
-    found = evaluate("demo", rows, k=(2, 5), budgets=(), embedder=FakeEmbedder(), reference="lshtree/nodes")
-    by_name = {row.name: row for row in found.rows}
-    tokens = [by_name[name].scores["tokens@5"] for name in rows[:3]]
-    assert tokens[0] != tokens[1]
-    assert sum(tokens[2]) < sum(tokens[1])
-    assert "mode='per_level'" in by_name[rows[1]].description
-    assert not by_name[rows[3]].error
-
-
 def test_a_setting_of_the_build_makes_an_index_of_its_own() -> None:
     rows = [
         "hirag/nodes",

@@ -70,14 +70,5 @@ class Recorder:
         return sum(entry[2] for entry in self.told if entry[:2] == ("advance", stage))
 
 
-class Codes(Exception):
-    """An error with a machine-readable code, as API libraries raise."""
-
-    def __init__(self, code: str, status_code: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.status_code = status_code
-
-
 def texts(count: int) -> Sequence[str]:
     return [f"text number {n} about topic {n % 7}" for n in range(count)]

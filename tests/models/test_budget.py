@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratagraph.models.budget import Budget, Limits, Prices
-from stratagraph.models.concurrency import Bucket, Limiter, Slots
+from stratagraph.models.concurrency import Bucket, Limiter
 from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import Gate
-from stratagraph.models.retry import Outage, Verdict, judge, retry_after, with_retries
+from stratagraph.models.retry import Outage, retry_after, with_retries
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel, ServiceError
-from tests.models.tasks import TEXT, Codes, Pauses, items, texts
+from tests.models.tasks import TEXT, Pauses, items, texts
 
 
 class Clock:
@@ -74,34 +74,6 @@ async def test_an_interrupted_wait_gives_its_share_back() -> None:
     assert limiter._requests.take(1) == pytest.approx(60)
 
 
-async def test_a_slot_that_arrives_with_the_cancellation_is_passed_on() -> None:
-    slots = Slots(1)
-    order = []
-
-    async def use(name: str) -> None:
-        async with slots.one():
-            order.append(name)
-            await asyncio.sleep(0.01)
-
-    first = asyncio.create_task(use("first"))
-    await asyncio.sleep(0)
-    second, third = asyncio.create_task(use("second")), asyncio.create_task(use("third"))
-    await first
-    second.cancel()  # its turn has been set, and it has not run yet
-    await asyncio.gather(second, third, return_exceptions=True)
-    assert order[-1] == "third"
-    assert slots.free == 1
-
-
-class RateLimitError(Exception): ...
-
-
-class APIConnectionError(Exception): ...
-
-
-class AuthenticationError(Exception): ...
-
-
 class Response:
     def __init__(self, status_code: int, headers: dict[str, str]) -> None:
         self.status_code = status_code
@@ -112,52 +84,6 @@ class Answered(Exception):
     def __init__(self, status_code: int, **headers: str) -> None:
         super().__init__("answered")
         self.response = Response(status_code, headers)
-
-
-class OfLlamaCpp(Exception):
-    """As OpenAI's client raises it for that server: the code is a number, the type says what it is."""
-
-    status_code = 400
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.body = {"code": 400, "message": "request (9000 tokens) ...", "type": kind}
-
-
-@pytest.mark.parametrize(
-    ("error", "verdict"),
-    [
-        (ServiceError(429), Verdict.AGAIN),
-        (ServiceError(503), Verdict.AGAIN),
-        (ServiceError(529), Verdict.AGAIN),
-        (ServiceError(400), Verdict.STOP),
-        (ServiceError(401), Verdict.STOP),
-        (ServiceError(403), Verdict.STOP),
-        (ServiceError(404), Verdict.STOP),
-        (ServiceError(413), Verdict.UNIT),
-        (Answered(500), Verdict.AGAIN),
-        (RateLimitError("slow down"), Verdict.AGAIN),
-        (APIConnectionError(), Verdict.AGAIN),
-        (AuthenticationError(), Verdict.STOP),
-        (TimeoutError(), Verdict.AGAIN),
-        (ConnectionResetError(), Verdict.AGAIN),
-        (Codes("insufficient_quota", 429), Verdict.STOP),
-        (Codes("content_filter", 400), Verdict.UNIT),
-        (OfLlamaCpp("exceed_context_size_error"), Verdict.UNIT),
-        (OfLlamaCpp("invalid_request_error"), Verdict.STOP),
-        (ValueError("odd"), Verdict.UNIT),
-        (FileNotFoundError("weights"), Verdict.UNIT),
-    ],
-)
-def test_verdicts(error: Exception, verdict: Verdict) -> None:
-    assert judge(error) is verdict
-
-
-def test_a_wrapped_error_is_judged_by_its_cause() -> None:
-    wrapped = RuntimeError("the model failed")
-    wrapped.__cause__ = ServiceError(429, retry_after=7)
-    assert judge(wrapped) is Verdict.AGAIN
-    assert retry_after(wrapped) == 7
 
 
 def test_retry_after_in_all_its_places() -> None:

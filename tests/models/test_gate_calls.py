@@ -339,11 +339,6 @@ async def test_a_stream_that_is_left_early_frees_its_slot() -> None:
     assert through.ledger.stages["answer"].calls == 1
 
 
-def test_max_failures_is_a_share() -> None:
-    with pytest.raises(ValueError, match="share from 0 to 1"):
-        ModelGate(None, None, max_failures=20)
-
-
 async def test_a_model_that_never_answers_ends_even_a_small_operation() -> None:
     model = ScriptedChatModel(faults=[ValueError("api_key must be set")], cycle=True)
     with pytest.raises(TooManyFailures, match="api_key must be set"):

@@ -193,14 +193,6 @@ async def test_a_wrong_count_is_named() -> None:
         await gate(Short()).embed("chunks", texts(9))
 
 
-async def test_zero_vectors_stay_and_are_listed() -> None:
-    through = gate(FakeEmbedder(16))
-    vectors = await through.embed("chunks", ["words", "!?", "more words"])
-    assert not vectors[1].any()
-    assert through.zero_vectors == ["chunks 1: '!?'"]
-    assert through.failures == []
-
-
 async def test_large_and_small_entries_get_unit_length() -> None:
     class Extreme(Bad):
         def embed_documents(self, given: list[str]) -> list[list[float]]:

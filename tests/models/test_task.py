@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.models.messages import Messages
 from stratagraph.models.prompts import PACKAGES, load_prompt
 from stratagraph.models.task import Prompt, block, repair_request
 from tests.cases import cases
@@ -95,11 +94,6 @@ def test_a_prompt_is_its_text_and_knows_its_two_parts() -> None:
     assert prompt.joined().by_role == [("user", str(prompt))]
     for again in (copy.deepcopy(prompt), pickle.loads(pickle.dumps(prompt))):
         assert (again, again.system, again.user) == (prompt, prompt.system, prompt.user)
-
-
-def test_a_template_without_roles_and_a_plain_string_are_one_user_message() -> None:
-    assert Prompt("p", "Read {{text}}").render({"text": "it"}).by_role == [("user", "Read it")]
-    assert Messages.of("hello").by_role == [("user", "hello")]
 
 
 ALL = [

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import logging
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from stratagraph.models.gate import ModelGate
 from stratagraph.operations.progress import LineProgress
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import Caller, CountingModel
-from tests.models.tasks import TEXT, items
+from tests.models.tasks import TEXT
 
 SECRET = "Zyxophane"
 DOCUMENTS = [
@@ -106,10 +105,8 @@ async def test_a_stream_that_is_given_up_ends_its_spans(spans: Any) -> None:
 
 def test_tokens_of_a_real_client(spans: Any) -> None:
     pytest.importorskip("openai")
-    from stratagraph.models.gate import ModelGate
     from stratagraph.models.named import as_chat_model
     from tests.clients.server import ModelServer
-    from tests.models.tasks import TEXT
 
     with ModelServer(write=lambda prompt: "fine") as server:
         gate = ModelGate(as_chat_model(f"openai:m@{server.openai}"), None)
@@ -172,17 +169,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-async def test_a_pipe_gets_a_line_for_each_stage_that_had_work() -> None:
-    out = io.StringIO()
-    gate = ModelGate(ScriptedChatModel("fine"), None, progress=LineProgress(out))
-    with gate.stage("describe", 8):
-        await gate.map(TEXT, items(8))
-    with gate.stage("nothing to do", 0):
-        pass
-    (line,) = out.getvalue().splitlines()
-    assert re.fullmatch(r"describe: 8 in \d+\.\d s", line)
 
 
 def test_a_terminal_gets_one_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,13 +49,6 @@ def test_a_guided_search_that_must_not_guide_is_refused(client: Client) -> None:
     assert not model.prompts
 
 
-def test_an_option_of_a_method_is_none_of_its_chunks(client: Client) -> None:
-    asked = {**QUESTION, "method": "hirag", "view": "chunks", "options": {"mode": "local"}}
-    refused = client().post("/api/search", json=asked)
-    assert refused.status_code == 422
-    assert "'mode' is an option of hirag, and view='chunks' searches by the walk" in refused.json()["message"]
-
-
 def test_filters_and_options_reach_the_search(client: Client) -> None:
     asked = {**QUESTION, "where": {"year": 1891}, "view": "chunks", "k": 5}
     found = client().post("/api/search", json=asked).json()
@@ -326,11 +319,6 @@ def test_the_api_is_described(client: Client) -> None:
             assert operation.get("description")
 
 
-def test_options_of_a_method_are_listed(client: Client) -> None:
-    names = [each["name"] for each in client().get("/api/options", params={"method": "hirag"}).json()]
-    assert names == [each.name for each in sg.search_options("hirag")]
-
-
 def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Client) -> None:
     server = client(ScriptedChatModel("Mara Quill steered it [1]."))
     answered = server.post("/api/answer", json={**QUESTION, "guided": False}).json()
@@ -343,20 +331,6 @@ def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Clien
         assert answer.cost == pytest.approx(expected)
         assert answer.cost > 0
         assert answer.retrieval.cost == 0.0
-
-
-def test_of_two_servers_on_a_folder_both_write_and_each_sees_all(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stratagraph.server.state.OFTEN", 0.0)
-    one, other = client(), client()
-    for number, server in enumerate((one, other, one)):
-        text = f"Ida Fenn painted lighthouse number {number}."
-        job = finished(server, server.post("/api/documents", json=[{"id": f"{number}", "text": text}]).json())
-        assert job["state"] == "done", job
-    for server in (one, other):
-        listed = server.get("/api/browse", params={"table": "documents"}).json()
-        assert {"0", "1", "2"} < {item["id"] for item in listed["items"]}
 
 
 def test_a_file_that_cannot_be_read_is_told_as_a_line(client: Client) -> None:

@@ -21,7 +21,6 @@ from starlette.routing import Mount
 import stratagraph as sg
 from stratagraph.server import Settings, checked_token, create_app, is_loopback
 from stratagraph.server.connection import HALF_OPEN
-from stratagraph.server.guard import Rate
 from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import Client, serving
 
@@ -144,19 +143,6 @@ def test_requests_and_answers_have_rates(client: Client) -> None:
     codes = [other.post("/api/answer", json=QUESTION).status_code for _ in range(4)]
     assert codes == [200, 200, 429, 429]
     assert other.post("/api/search", json=QUESTION).status_code == 200
-
-
-def test_a_rate_forgets_clients_and_lets_them_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("stratagraph.server.guard.time.monotonic", lambda: now[0])
-    rate = Rate(2.0, 2.0)
-    assert [rate.wait("a") for _ in range(3)] == [0.0, 0.0, 0.5]
-    assert rate.wait("b") == 0.0
-    now[0] = 0.5
-    assert [rate.wait("a"), rate.wait("a") > 0] == [0.0, True]
-    for n in range(5000):
-        rate.wait(str(n))
-    assert len(rate._buckets) <= 4096
 
 
 def test_no_file_outside_the_page_is_served(client: Client) -> None:

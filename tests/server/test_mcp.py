@@ -74,28 +74,6 @@ async def test_tools_within_the_process(folder: Path) -> None:
         await check(client)
 
 
-async def test_a_method_s_own_ranking_is_asked_for(folder: Path) -> None:
-    with sg.open_index(folder, embedder=sg.HashingEmbedder()) as index:
-        own = index.retrieve(QUESTION, 5, method="hirag", fill=False)
-    async with Client(opened(folder)) as client:
-        asked = {"question": QUESTION, "method": "hirag", "k": 5}
-        found = await called(client, "search", **asked, fill=False)
-        assert [hit["kind"] for hit in found["hits"]] == [hit.kind for hit in own]
-        assert found != await called(client, "search", **asked)
-
-
-async def test_an_index_without_methods_is_searched_by_the_walk(walk: Path) -> None:
-    async with Client(opened(walk)) as client:
-        for options in ({}, {"method": "walk"}):
-            found = await called(client, "search", question=QUESTION, k=3, **options)
-            assert found["method"] == "walk"
-            assert found["hits"][0]["documents"] == ["ferry.txt"]
-        assert "Mara Quill" in (await called(client, "answer", question=QUESTION))["text"]
-        refused = await client.call_tool("search", {"question": QUESTION, "method": "hirag"})
-        assert refused.is_error
-        assert "MethodMissing" in refused.content[0].text
-
-
 async def test_errors_are_told_to_the_agent(folder: Path) -> None:
     async with Client(opened(folder)) as client:
         for tool, arguments, said in (
@@ -123,14 +101,6 @@ async def test_documents_are_resources(folder: Path) -> None:
         for wrong in ("stratagraph://documents/nowhere", "file:///etc/passwd"):
             with pytest.raises(MCPError, match=wrong.rpartition("/")[2]):
                 await client.read_resource(wrong)
-
-
-async def test_a_document_is_read_page_by_page(folder: Path) -> None:
-    async with Client(opened(folder)) as client:
-        first = await called(client, "read_document", document="lamps.txt", limit=2)
-        rest = await called(client, "read_document", document="lamps.txt", offset=2, limit=50)
-        assert first["total"] == 2 + len(rest["passages"])
-        assert first["passages"][0]["text"].startswith("On day 0 the keeper")
 
 
 async def test_documents_are_added_replaced_and_deleted_where_that_is_allowed(folder: Path) -> None:

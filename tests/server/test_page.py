@@ -277,19 +277,3 @@ def test_a_token_is_asked_for_and_kept(browser: Browser, folder: Path) -> None:
         page = browser.open(shown)
         wait(page, "!!document.querySelector('#facts b')")
         assert "token" not in page.run("location.href")
-
-
-def test_all_chosen_files_are_uploaded(browser: Browser, changing: str) -> None:
-    page = browser.open(changing + "#documents")
-    wait(page, "document.querySelectorAll('.documents li').length == 5")
-    page.run(
-        """(() => { const files = new DataTransfer();
-        const input = document.querySelector('.drop input[type=file]');
-        for (const name of ['one', 'two', 'three'])
-          files.items.add(new File([`The ferry ${name} sails.`], `${name}.txt`));
-        input.files = files.files;
-        input.dispatchEvent(new Event('change')); })()"""
-    )
-    wait(page, "document.querySelectorAll('.documents li').length == 8", 60)
-    assert all(f"{name}.txt" in page.text(".documents") for name in ("one", "two", "three"))
-    assert_quiet(page, changing)

@@ -18,7 +18,7 @@ import stratagraph as sg
 from stratagraph import viz
 from stratagraph.types.records import Failure, MethodNode, Usage
 from stratagraph.viz.hierarchy import largest_part, tree_of
-from stratagraph.viz.page import embedded, shortened
+from stratagraph.viz.page import embedded
 from tests.viz.browser import Browser, Page
 from tests.viz.forest import Forest
 
@@ -95,17 +95,6 @@ def test_a_click_opens_a_summary_and_its_sources(index: sg.Index, view: Viewer) 
     page.click(".depth-0")
     assert "Each cell contains those to its right." in page.text("#detail")
     assert_quiet(page, "Hierarchy of lshtree")
-
-
-def test_cells_fill_the_height_with_what_was_clicked(index: sg.Index, view: Viewer) -> None:
-    page = view(index.show())
-    box = "(e => [e.offsetTop, e.offsetHeight])(document.querySelectorAll('.depth-1')[1])"
-    top, height = page.run(box)
-    page.click(".depth-1", 1)
-    stage = page.run("document.getElementById('icicle').clientHeight")
-    assert 0 < height < stage
-    assert top > 0
-    assert page.run(box) == [0, stage]
 
 
 def test_markup_in_a_document_is_text(index: sg.Index, view: Viewer) -> None:
@@ -246,12 +235,6 @@ def outline(branch: object) -> object:
     return {child.id: outline(child) for child in branch.children}  # type: ignore[attr-defined]
 
 
-def test_members_stand_below_what_contains_them() -> None:
-    root, total = tree_of([node("a", 1, "x", "y"), node("b", 1, "z"), node("top", 2, "a", "b")], "all")
-    assert outline(root) == {"top": {"a": {"x": {}, "y": {}}, "b": {"z": {}}}}
-    assert (root.size, total) == (3, 6)
-
-
 def test_a_member_of_several_is_counted_once() -> None:
     root, total = tree_of([node("a", 1, "x", "y"), node("b", 1, "y", "z")], "all")
     assert outline(root) == {"a": {"x": {}, "y": {}}, "b": {"z": {}}}
@@ -289,17 +272,6 @@ def test_embedded_data_cannot_end_its_block_and_is_what_it_was(value: object) ->
     text = embedded(value)
     assert not re.search(r"[<>&\u2028\u2029]|[^\x20-\x7e]", text)
     assert json.loads(text) == value
-
-
-@given(st.text(), st.integers(2, 50))
-def test_shortened_texts_keep_to_their_limit(text: str, limit: int) -> None:
-    line = shortened(text, limit)
-    assert len(line) <= limit
-    assert "\n" not in line
-
-
-def test_a_picture_is_the_same_every_time() -> None:
-    assert viz.hierarchy(Forest(300, 5)) == viz.hierarchy(Forest(300, 5))
 
 
 def test_an_index_without_summaries_shows_its_chunks() -> None:
