@@ -644,7 +644,8 @@ class Index:
 
     def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
         """Chunks by document id, in order: of these documents, or of all. Unknown ids are ignored."""
-        return self._serve().chunks_of(None if document_ids is None else set(listed(document_ids)))
+        ids = None if document_ids is None else set(listed(document_ids))
+        return listing.chunks_of(self._serve().snapshot, ids)
 
     def find_chunks(self, ids: str | Iterable[str], *, where: Where | None = None) -> list[Chunk]:
         """Chunks with these ids, which are the index's own or the caller's (`Chunk.ref`), in corpus order.
@@ -653,14 +654,15 @@ class Index:
         `ref`.
         """
         admits = compile_where({} if where is None else where)
-        return [each for each in self._serve().find_chunks(listed(ids)) if admits(with_ids(each))]
+        found = listing.find_chunks(self._serve().snapshot, listed(ids))
+        return [each for each in found if admits(with_ids(each))]
 
     def neighbours(self, ids: str | Iterable[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
         """The chunks before and after each chunk in its document (None at its ends), by the index's own ids.
 
         Unknown ids are left out.
         """
-        return self._serve().neighbours(listed(ids))
+        return listing.neighbours(self._serve().snapshot, listed(ids))
 
     def embeddings(self, ids: Sequence[str]) -> Vectors:
         """The stored unit vectors of chunks, float32, shape (len(ids), dimension), in the order of the ids.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import groupby, pairwise
@@ -20,7 +20,15 @@ from stratagraph.store.corpus import RecordedCorpus
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import Rows, Stored
-from stratagraph.types.records import Extraction, GraphEntity, GraphRelation, GraphUnit, MethodNode, Node
+from stratagraph.types.records import (
+    Chunk,
+    Extraction,
+    GraphEntity,
+    GraphRelation,
+    GraphUnit,
+    MethodNode,
+    Node,
+)
 
 AnySnapshot = Snapshot | JoinedSnapshot
 SourceIds = tuple[tuple[str, ...], tuple[str, ...]]
@@ -262,3 +270,34 @@ def _remembered(
             for key in missing[-HELD:]:
                 cache[key] = values[key]
     return [values[key] for key in keys]
+
+
+def chunks_of(snapshot: AnySnapshot, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
+    """Chunks by document, in order."""
+    rows = np.arange(snapshot.size)
+    if ids is not None:
+        names = snapshot.document_ids(range(snapshot.document_count))
+        numbers = [number for number, name in enumerate(names) if name in ids]
+        rows = np.flatnonzero(np.isin(snapshot.chunk_documents(), numbers))
+    grouped: dict[str, list[Chunk]] = {}
+    for chunk in snapshot.chunks(rows.tolist()):
+        grouped.setdefault(chunk.document_id, []).append(chunk)
+    return grouped
+
+
+def find_chunks(snapshot: AnySnapshot, ids: Sequence[str]) -> list[Chunk]:
+    """Chunks by `ref` or id, in corpus order."""
+    by_ref = [row for rows in snapshot.refs(ids).values() for row in rows]
+    return snapshot.chunks(sorted({*by_ref, *snapshot.row_of(ids).values()}))
+
+
+def neighbours(snapshot: AnySnapshot, ids: Sequence[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
+    """The chunks before and after each chunk in its document, by chunk id."""
+    documents, rows = snapshot.chunk_documents(), snapshot.row_of(ids)
+    near = {each for row in rows.values() for each in (row - 1, row + 1) if 0 <= each < len(documents)}
+    chunks = dict(zip(sorted(near), snapshot.chunks(sorted(near)), strict=True))
+
+    def beside(row: int, other: int) -> Chunk | None:
+        return chunks[other] if other in chunks and documents[other] == documents[row] else None
+
+    return {each: (beside(row, row - 1), beside(row, row + 1)) for each, row in rows.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -35,10 +35,9 @@ from stratagraph.search.ranking import concatenate, first, interleaved, labelled
 from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock, cached_property
-from stratagraph.types.built import Item
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import WALK, Allowed, SearchQuestion, Sources, Where
-from stratagraph.types.records import Chunk, Metadata, json_native
+from stratagraph.types.records import Metadata, json_native
 from stratagraph.types.results import Hit
 
 PASSAGES = "chunks"
@@ -58,25 +57,20 @@ class Answering(ABC):
 
     @property
     @abstractmethod
-    def _nearest(self) -> Similar:
-        """Finds passages by similarity."""
+    def _nearest(self) -> Similar: ...
 
     @property
     @abstractmethod
-    def _walk(self) -> PassageWalk:
-        """Ranks passages."""
+    def _walk(self) -> PassageWalk: ...
 
     @abstractmethod
-    def _item_reader(self, question: SearchQuestion) -> ItemReader:
-        """Reads the items of the question's rankings."""
+    def _item_reader(self, question: SearchQuestion) -> ItemReader: ...
 
     @abstractmethod
-    def _opened_searcher(self, name: str) -> Searcher:
-        """A new searcher of a method."""
+    def _opened_searcher(self, name: str) -> Searcher: ...
 
     @abstractmethod
-    def _allowed_by(self, where: Where | None, method: str) -> Allowed | None:
-        """What a filter admits."""
+    def _allowed_by(self, where: Where | None, method: str) -> Allowed | None: ...
 
     @abstractmethod
     def _blamed(self, error: Exception) -> Damaged | None:
@@ -121,16 +115,14 @@ class Answering(ABC):
         """
         with self._naming_damage():
             question = replace(question, allowed=self._admitted(question))
-            if question.method != WALK:
-                question = self._with_shares(question)
+            if question.method == WALK:
+                return self._hits.all_of(self._item_reader(question).read(self._passages(question)))
+            method = get_method(question.method)
+            question = replace(question, shares=method.themes if self._fills(question) else method.kinds)
             reader = self._item_reader(question)
-            if question.method != WALK and question.fill:
+            if question.fill:
                 return self._mixed(question, reader)
-            walks = question.method == WALK
-            if walks:
-                ranking = self._passages(question)
-            else:
-                ranking = self._weighed(self._searcher(question.method).nodes(question), question)
+            ranking = self._weighed(self._searcher(question.method).nodes(question), question)
             return self._hits.all_of(reader.read(ranking))
 
     @abstractmethod
@@ -179,7 +171,9 @@ class Answering(ABC):
         """The method's own nodes, among which the walk's passages have a share."""
         k, passages, share = question.k, concatenate([]), 0.0
         if question.mixed:
-            share = self._passages_share(question)
+            written, extractive = get_method(question.method).passages
+            if not self._fills(question):  # else one passage leads, and the method's nodes fill the rest
+                share = written if self._written(question.method) else extractive
             passages = labelled(self._passages(question), "passages")
         shown = min(len(passages), math.floor(share * (k + 1)) or 1)  # as `interleaved` takes them
         best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))
@@ -202,7 +196,11 @@ class Answering(ABC):
         if question.mixed:
             shares = [share, 1 - share, 0] if share else [1, 1, 0]
             order = interleaved([best, first(nodes, wanted), rest], shares, k)
-            groups = _placed(groups, ranked.items, (order.tables == RowTable.CHUNK).tolist())
+            left: dict[bool, list[list[int]]] = {True: [], False: []}
+            for group in groups:
+                left[ranked.items[group[0]].kind == "chunk"].append(group)
+            turns = (left[each] or left[not each] for each in (order.tables == RowTable.CHUNK).tolist())
+            groups = [turn.pop(0) for turn in turns if turn]  # where one kind runs out, the other follows
         return self._hits.of_groups(ranked, groups, k)
 
     def _own(self, question: SearchQuestion, wanted: int) -> Iterator[Ranking]:
@@ -265,16 +263,6 @@ class Answering(ABC):
             days[at] = self._days(table, question.method, self.dates.days)[ranking.rows[at]]
         return weighed(ranking, days, question.recency)
 
-    def _with_shares(self, question: SearchQuestion) -> SearchQuestion:
-        """The question with the shares of the method's own kinds."""
-        method = get_method(question.method)
-        return replace(question, shares=method.themes if self._fills(question) else method.kinds)
-
-    def _passages_share(self, question: SearchQuestion) -> float:
-        """The share of the walk's passages; 0 if one leads, and the method's nodes fill the rest."""
-        written, extractive = get_method(question.method).passages
-        return 0.0 if self._fills(question) else written if self._written(question.method) else extractive
-
     def _fills(self, question: SearchQuestion) -> bool:
         """Whether what a model wrote fills the default view, because the question asks for a theme."""
         is_theme = question.theme is not None and bool(get_method(question.method).themes)
@@ -331,36 +319,8 @@ class Answering(ABC):
         return documents, names[:most]
 
     def describe(self, method: str) -> MethodDescription:
-        """Counts of a method's index."""
+        """Counts of a method's index, and of members changed since its groups were computed."""
         return self._searcher(method).describe()
-
-    def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
-        """Chunks by document, in order."""
-        rows = np.arange(self.snapshot.size)
-        if ids is not None:
-            names = self.snapshot.document_ids(range(self.snapshot.document_count))
-            numbers = [number for number, name in enumerate(names) if name in ids]
-            rows = np.flatnonzero(np.isin(self.snapshot.chunk_documents(), numbers))
-        grouped: dict[str, list[Chunk]] = {}
-        for chunk in self.snapshot.chunks(rows.tolist()):
-            grouped.setdefault(chunk.document_id, []).append(chunk)
-        return grouped
-
-    def find_chunks(self, ids: Sequence[str]) -> list[Chunk]:
-        """Chunks by `ref` or id, in corpus order."""
-        by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
-        return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
-
-    def neighbours(self, ids: Sequence[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
-        """The chunks before and after each chunk in its document, by chunk id."""
-        documents, rows = self.snapshot.chunk_documents(), self.snapshot.row_of(ids)
-        near = {each for row in rows.values() for each in (row - 1, row + 1) if 0 <= each < len(documents)}
-        chunks = dict(zip(sorted(near), self.snapshot.chunks(sorted(near)), strict=True))
-
-        def beside(row: int, other: int) -> Chunk | None:
-            return chunks[other] if other in chunks and documents[other] == documents[row] else None
-
-        return {each: (beside(row, row - 1), beside(row, row + 1)) for each, row in rows.items()}
 
     @cached_property
     def _hits(self) -> HitMaker:
@@ -371,18 +331,6 @@ class Answering(ABC):
             if name not in self._searchers:
                 self._searchers[name] = self._opened_searcher(name)
             return self._searchers[name]
-
-
-def _placed(groups: Sequence[list[int]], items: Sequence[Item], passages: Sequence[bool]) -> list[list[int]]:
-    """Puts groups at the places of their kind; where one kind runs out, the other follows."""
-    placed: list[list[int]] = []
-    left: dict[bool, list[list[int]]] = {True: [], False: []}
-    for group in groups:
-        left[items[group[0]].kind == "chunk"].append(group)
-    for passage in passages:
-        turn = left[passage] or left[not passage]
-        placed += [turn.pop(0)] if turn else []
-    return placed
 
 
 class Reader(Answering):
@@ -453,7 +401,7 @@ class Reader(Answering):
         return dict(zip(names, zip(counts[best].tolist(), documents, strict=True), strict=True))
 
     def describe(self, method: str) -> MethodDescription:
-        """Counts of a method's index, and of members changed since its groups were computed."""
+        """See `Answering.describe`."""
         description = self._searcher(method).describe()
         arrays = self.snapshot.part(method).arrays
         if DRIFT not in arrays:
@@ -463,8 +411,7 @@ class Reader(Answering):
     def opened(self, method: str) -> Opened:
         """The checked input of a method's searcher; `Damaged` names an array that does not fit."""
         check_method(self.snapshot, self._graph, method)
-        part = self.snapshot.part(method)
-        return Opened(self.snapshot, self._graph, self._nearest, part)
+        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
 
     def _days(self, table: int, method: str, days: NDArray[np.int32]) -> NDArray[np.int32]:
         if table == RowTable.CHUNK:
