@@ -261,23 +261,15 @@ async def _built(
         settings = settings if date_key is None else replace(settings, date_key=date_key)
         present = () if recorded is None else tuple(recorded.methods)
         methods = methods or present
-        if change.action.starts_over:
-            methods = tuple(dict.fromkeys([*methods, *present]))
-        change = replace(change, methods=methods, config=settings)
         if recorded is not None and change.action.starts_over:
+            methods = tuple(dict.fromkeys([*methods, *present]))
             embedder = default_embedder(recorded.embedder) if embedder is None else embedder
             recorded = None
-        used = Models(embedder=embedder, recorded=recorded, spacy=settings.extraction.spacy, **models)
+        change = replace(change, methods=methods, config=settings)
+        models |= dict(embedder=embedder, spacy=settings.extraction.spacy)
+        used = Models(recorded=recorded, **models)
         used.prefer_tokenizer(settings.tokenizer)
-        reopen = functools.partial(
-            open_index,
-            folder.path,
-            embedder=embedder,
-            limits=settings.limits,
-            spacy=used.spacy,
-            vectors=vectors,
-            **models,
-        )
+        reopen = functools.partial(open_index, folder.path, limits=settings.limits, vectors=vectors, **models)
         index = Index(folder, used, settings, None if path is None else reopen)
         await index._update(change)
     except BaseException:
@@ -358,24 +350,13 @@ async def aopen_index(
     folder = await in_thread(_opened, path, check, partial, cache_dir, table, repair)
     try:
         manifest = folder.snapshot().manifest
-        settings: dict[str, Any] = {
-            "llm": llm,
-            "embedder": embedder,
-            "budget": budget,
-            "cache": cache,
-            "progress": progress,
-            "resolve_rule": resolve_rule,
-            "spacy": spacy,
-            "mapper": mapper,
-        }
+        settings: dict[str, Any] = dict(
+            llm=llm, embedder=embedder, budget=budget, cache=cache, progress=progress, mapper=mapper
+        )
+        settings |= dict(resolve_rule=resolve_rule, spacy=spacy)
         models = Models(recorded=manifest, **settings)
         models.check_embedder(manifest, folder.url or folder.path)
-        opening: dict[str, Any] = {
-            "limits": limits,
-            "check": check,
-            "partial": partial,
-            "cache_dir": cache_dir,
-        }
+        opening: dict[str, Any] = dict(limits=limits, check=check, partial=partial, cache_dir=cache_dir)
         place = path if folder.url else folder.path
         reopen = functools.partial(open_index, place, vectors=vectors, **opening, **settings)
         index = Index(folder, models, settings_of(manifest, Config(limits=running)), reopen)
@@ -440,13 +421,8 @@ async def aestimate(
     models = Models(llm, embedder, cache=cache, progress=False, spacy=settings.extraction.spacy)
     models.prefer_tokenizer(settings.tokenizer)
     folder = IndexFolder.create(None)
-    change = Change(
-        ESTIMATE,
-        documents,
-        methods=() if method is None else method_names(method),
-        config=settings,
-        extraction=extraction,
-    )
+    methods = () if method is None else method_names(method)
+    change = Change(ESTIMATE, documents, methods=methods, config=settings, extraction=extraction)
     try:
         return await estimated(folder, models, change, prices)
     finally:

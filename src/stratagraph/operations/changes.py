@@ -106,6 +106,14 @@ class Change:
                 "prune=True is for files: give what read_documents returns, or delete documents by their ids"
             )
 
+    def require_known(self, unknown: Sequence[str]) -> None:
+        """Raise `KeyError` for documents to delete that the index lacks, unless they are to be ignored."""
+        if unknown and not self.missing_ok:
+            raise KeyError(
+                f"no document {unknown[0]!r} in the index ({len(unknown)} of {len(self.removed)} ids "
+                "unknown); pass missing_ok=True to ignore that"
+            )
+
     @property
     def may_remove(self) -> bool:
         """Whether documents that were not given may have to be removed."""

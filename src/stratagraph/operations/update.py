@@ -109,11 +109,7 @@ class _Update:
         methods = map(get_method, self._methods)
         has_units = any(method.needs_units or method.needs_vectors for method in methods)
         self._pooled = Pooled() if self._gate.offers_spans and has_units else None
-
-    @property
-    def _embeds_all(self) -> bool:
-        """Whether everything is embedded again, by another embedder or because a vector store lost it."""
-        return self._change.action.embeds_all
+        self._embeds_all = change.action.embeds_all
 
     def _planned(self) -> tuple[tuple[str, ...], Config]:
         """The methods and settings of the next generation."""
@@ -142,10 +138,10 @@ class _Update:
 
     async def run(self) -> BuildReport:
         self._intake = await in_thread(self._take_in)
-        vanished = await in_thread(self._not_given)
+        named, vanished = await in_thread(self._leaving)
         if self._change.documents is not None and not vanished and not self._change.share:
             require_some(self._intake)
-        self._removed = (*self._known_ids(), *self._intake.emptied, *vanished)
+        self._removed = (*named, *self._intake.emptied, *vanished)
         if self._before is not None:
             if self._nothing_to_do(self._before):
                 if self._change.action.changes_embedder:
@@ -229,10 +225,7 @@ class _Update:
         await self._put(name, built)
 
     def _take_in(self) -> Intake:
-        """Store the new and changed documents, and tell what happened to each.
-
-        Raises `ValueError` if an id comes twice with different content.
-        """
+        """Store the new and changed documents, and tell what happened to each."""
         intake = Intake()
         if self._change.documents is None:
             return intake
@@ -275,24 +268,15 @@ class _Update:
                 raise InterruptedError("the operation was cancelled")
             yield item
 
-    def _known_ids(self) -> list[str]:
-        """The documents to remove that exist."""
-        present = {} if self._before is None else self._before.document_states()
-        missing = [identity for identity in self._change.removed if identity not in present]
-        if missing and not self._change.missing_ok:
-            raise KeyError(
-                f"no document {missing[0]!r} in the index ({len(missing)} of {len(self._change.removed)} ids "
-                "unknown); pass missing_ok=True to ignore that"
-            )
-        return [identity for identity in self._change.removed if identity in present]
-
-    def _not_given(self) -> list[str]:
-        """Ids of indexed documents that are missing from the input and that `prune` removes."""
-        if self._before is None or not self._change.may_remove:
-            return []
-        ids = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
-        states = self._before.document_states().items()
-        return [each for each, state in states if each not in ids and self._change.removes(each, state)]
+    def _leaving(self) -> tuple[list[str], list[str]]:
+        """Ids of documents that are to be deleted, and of those that the input has no more."""
+        change, intake = self._change, self._intake
+        states = {} if self._before is None else self._before.document_states()
+        change.require_known([each for each in change.removed if each not in states])
+        given = {*intake.updated, *intake.emptied, *intake.unchanged, *change.removed}
+        left = states.items() if change.may_remove else ()
+        vanished = [each for each, state in left if each not in given and change.removes(each, state)]
+        return [each for each in change.removed if each in states], vanished
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store

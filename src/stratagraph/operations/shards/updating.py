@@ -169,12 +169,7 @@ class _Shards:
         if change.action != DELETE:
             return spread, [[_Step(number, change) for number in before.numbers]], []
         holders, unknown = _removals(tuple(change.removed), before)
-        unknown = [identity for identity in unknown if content_key(identity) not in spread.deleting]
-        if unknown and not change.missing_ok:
-            raise KeyError(
-                f"no document {unknown[0]!r} in the index ({len(unknown)} of {len(change.removed)} ids "
-                "unknown); pass missing_ok=True to ignore that"
-            )
+        change.require_known([each for each in unknown if content_key(each) not in spread.deleting])
         return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in holders.items()]], []
 
     def _owe(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> None:
