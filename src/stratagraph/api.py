@@ -66,8 +66,8 @@ async def abuild_index(
         Strings, `Document`s, or `Chunk`s, which are not split again.
     method
         A method's name, or several to build over one extraction. The first is the default of `retrieve`.
-        None means the methods of the index in the folder. A new one then has names, links and vectors, which
-        is all that the walk needs; no chat model is called.
+        None means the methods of the index in the folder; a new one then has what the walk needs, and no chat
+        model is called.
     path
         The index folder. None uses a temporary folder that is removed when the index is closed.
     llm
@@ -93,7 +93,7 @@ async def abuild_index(
     resolve_rule
         Decides whether two entities are the same, if `ExtractionConfig.resolve` is on: a function of an
         `ingest.graph.entity_resolution.Candidate` that returns True or False. None asks the model that
-        extracts, if one does, or compares their descriptions. Not stored in the folder.
+        extracts, or compares their descriptions. Not stored in the folder.
     vectors
         A vector store of LangChain or LlamaIndex, or a `protocols.VectorTable`, to hold the embeddings
         instead of the folder. An existing index is moved there.
@@ -106,19 +106,17 @@ async def abuild_index(
         `read_documents` could not read. True deletes all of them; a function of the id decides for each.
     rebuild
         Build the index in the folder anew, of the given documents alone, with all of its methods. Settings
-        and a local embedder that are not given are taken from it. It stays in use until the new one is
-        complete, and answers of models are reused.
+        and a local embedder that are not given, and answers of models, are taken from it.
     date_key
         The setting `Config.date_key`: the metadata field that dates a document, such as `"published"`.
 
     Raises
     ------
     ValueError
-        If all documents are blank, or one id comes with two different texts. Without any documents the
-        index is empty, and takes inserts.
+        If all documents are blank, or one id comes with two different texts.
     SettingsConflict
-        If the index in the folder has other settings than given, but for `ExtractionConfig.resolve`, which
-        may change; `EmbedderMismatch` if its embedder is another one.
+        If the index in the folder has other settings than given, but for `ExtractionConfig.resolve`;
+        `EmbedderMismatch` if its embedder is another one.
     NotAnIndex
         If the folder holds other files.
     VectorStoreError
@@ -166,13 +164,10 @@ async def abuild_shards(
 
     Passages are ranked with the word and name frequencies of all shards, as in one index. Each shard has its
     own hierarchy. Documents are assigned to shards first, so all but `StreamedDocument`s are held in memory.
-    Calling it again with the same arguments resumes a build that was stopped. A folder that holds shards is
-    brought to what is given, as by `build_index`.
+    What is not named here is as for `build_index`.
 
     Parameters
     ----------
-    documents
-        As for `build_index`.
     path
         The folder for the shards.
     shards
@@ -180,9 +175,10 @@ async def abuild_shards(
     by
         Instead of `shards`: a metadata key such as `"tenant"`. Each value gets its own shard; values that
         appear later get a new one.
-    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper, prune, date_key
-        As for `build_index`. The budget covers all shards. Without a paid model, workers of the mapper
-        build whole shards if they see the files.
+    budget
+        Covers all shards.
+    mapper
+        Without a paid model, its workers build whole shards if they see the files.
     vectors
         Must be None: a vector store holds the embeddings of one index.
 
@@ -192,9 +188,7 @@ async def abuild_shards(
         If not exactly one of `shards` and `by` is given, a document has no value of the key, or `vectors` is
         given; otherwise as `build_index`.
     NotAnIndex
-        If the folder holds something else, or shards with another assignment.
-    SettingsConflict, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
-        As for `build_index`. A note names the shard.
+        If the folder holds something else, or shards with another assignment. Notes of errors name the shard.
     """
     if vectors is not None:
         raise ValueError(
@@ -408,14 +402,8 @@ async def aestimate(
 
     The build itself runs with models that only count. Input tokens follow from the texts and prompts. Output
     tokens assume answers as long as the prompts request, and extractions that name what the rules find.
-    Calls that `cache` answers count as cached. Reasoning tokens and repair requests come on top.
-
-    Parameters
-    ----------
-    documents, method, llm, config, cache, extraction, embedder
-        As for `build_index`.
-    prices
-        Prices of tokens; None uses those known of the models.
+    Calls that `cache` answers count as cached. Reasoning tokens and repair requests come on top. `prices` are
+    those of tokens; None uses those known of the models.
     """
     settings = as_config(config)
     models = Models(llm, embedder, cache=cache, progress=False, spacy=settings.extraction.spacy)

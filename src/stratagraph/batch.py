@@ -48,10 +48,8 @@ class Pending:
 
     Attributes
     ----------
-    files
-        The files of requests to make now; empty if there are none.
-    stages
-        Calls in them, with the tokens that they are expected to take, by stage.
+    files, stages
+        The files of requests to make now, and the calls in them with their expected tokens, by stage.
     answered
         Answers that were taken from the results.
     again
@@ -60,8 +58,7 @@ class Pending:
         What could not be used of the results, with the reason: lines that are no results, ids that nobody
         asked for or that had been taken before, and all but the first answer to one request.
     failures
-        What failed for good so far: what the text is refused for, or two answers that could not be read. The
-        build goes on without them, as it does with a model that answers at once.
+        What failed for good so far; the build goes on without it.
     report
         Of the build, once it is done.
     """
@@ -134,17 +131,15 @@ async def awrite(
         A model by name, as `"openai:gpt-4o-mini"` or `"openai:NAME@http://127.0.0.1:8000/v1"`, an
         `OpenAIChatModel`, or a mapping of these by stage. Answers are kept under its name, server and
         settings, so that `build_index` with the same model finds them.
-    method
-        As for `build_index`; None means the methods of the index that is there.
-    documents, embedder, config, cache, extraction
-        As for `build_index`.
+    documents, method, embedder, config, cache, extraction
+        As for `build_index`, as are errors.
 
     Raises
     ------
     TypeError
         If requests of the model cannot be written.
-    ValueError, EmbedderError, Locked
-        As for `build_index`; `ValueError` also if an index of other methods is there.
+    ValueError
+        If an index of other methods is there.
     """
     check_documents(documents)
     settings = as_config(config)

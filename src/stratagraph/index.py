@@ -110,10 +110,8 @@ class Index:
 
     Threads and tasks may ask questions concurrently. Each question sees the generation that is published when
     it is asked, by this or another process; what lists the index's contents sees that of the last question,
-    update or `reload`. Behind a URL only `reload` looks for a newer generation.
-
-    `pickle` and `copy.deepcopy` keep the path and the models, and open the folder again. An index in a
-    temporary folder cannot be pickled.
+    update or `reload`. Behind a URL only `reload` looks for a newer generation. `pickle` and `copy.deepcopy`
+    keep the path and the models, and open the folder again.
 
     Attributes
     ----------
@@ -237,18 +235,17 @@ class Index:
 
         The graph equals that of a build over all documents. Unchanged summaries are kept. A file owns the
         documents that were read from it: `insert(read_documents("prices.csv"))` deletes rows that the file
-        has no more.
+        has no more. Errors are those of `build_index`.
 
         Parameters
         ----------
         documents, extraction
-            As for `build_index`, which also lists the errors.
+            As for `build_index`.
         files
-            Ids of files (`Document.file`) that `documents` hold whole. Their other documents are deleted,
-            as are those of the files that `read_documents` has read, if its result is given as it is.
+            Ids of further files (`Document.file`) that `documents` hold whole.
         prune
-            Delete the documents of files that vanished from the paths which `read_documents` was given. Else
-            the report names these files (`vanished`).
+            Delete the documents of files that vanished from the paths which `read_documents` was given, which
+            the report else names (`vanished`).
         """
         whole = frozenset(listed(files))
         return await self._update(
@@ -297,9 +294,8 @@ class Index:
     async def acompact(self) -> BuildReport:
         """Write all files anew, without what updates put out of use. No answer changes, no model is called.
 
-        Updates share files with the generation before them. So texts and vectors that inserts replaced
-        stay on disk until a fifth of a file is out of use or something is deleted, and lists of row
-        numbers may stay after a deletion.
+        Texts and vectors that inserts replaced stay on disk until a fifth of a file is out of use or a
+        document is deleted, and lists of row numbers may stay after a deletion.
         """
         return await self._update(Change(COMPACT, config=self._config))
 
@@ -313,12 +309,8 @@ class Index:
 
         Vectors may have another dimension. The index's own embedder is not called.
 
-        Raises
-        ------
-        SettingsConflict
-            If a model wrote the summaries of the index, and it was opened without one.
-        ValueError
-            If the index consists of shards.
+        `SettingsConflict` if a model wrote the summaries and the index was opened without one; `ValueError`
+        for shards.
         """
         models = self._with_embedder(embedder)
         report = await self._update(Change(REEMBED, config=self._config), models)
@@ -392,49 +384,42 @@ class Index:
 
         Parameters
         ----------
-        q
-            The question.
-        k
-            Number of hits. Fewer are returned only if the index has fewer or `fill` is False.
+        q, k
+            The question, and the number of hits: fewer only if the index has fewer or `fill` is False.
         method
-            How to search: a method of the index, whose own nodes are returned among passages
-            (`Method.passages`), or `"walk"` for passages by a walk over names and links, in any index. None
-            means the first method, or the walk if the index has none.
+            A method of the index, whose own nodes are returned among passages, or `"walk"` for passages by a
+            walk over names and links, in any index. None means the first method, or the walk without one.
         view
             `"chunks"` searches by the walk, whatever the method.
         where
-            Metadata filter; see `search.filters.compile_where`. A summary passes only if all of its
-            passages do.
+            Metadata filter; see `search.filters.compile_where`. A summary passes if all of its passages do.
         decompose
             Ask the model for the names in the question (one call). By default, rules find them.
         fill
-            False returns what the method's paper does: its own ranking, without passages of the walk. So do
-            options that select levels or types.
+            False returns the method's own ranking, without passages of the walk, as do options that select
+            levels or types.
         rank
             How passages are ranked instead of by the walk: `"bm25"` (only passages with a word of the
             question), `"dense"` (similarity) or `"hybrid"` (both fused).
         rerank
-            Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
-            of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`). Or an object
-            with `choose(question, texts, k) -> places`, from 0, sync or async: the hits that it chooses lead,
-            the others follow in their order. Or a cross encoder, document compressor or decision model of
-            LangChain, or a node postprocessor of LlamaIndex.
+            Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, the name of
+            a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`), an object with
+            `choose(question, texts, k) -> places`, from 0, sync or async, whose choice leads; of LangChain a
+            cross encoder, document compressor or decision model, of LlamaIndex a node postprocessor.
         min_score
-            Leave out hits whose embedding has a lower cosine with the question, in every view. The texts of
-            hits other than passages are embedded for it. `Hit.score` stays that of the ranking.
+            Leave out hits whose embedding has a lower cosine with the question. The texts of hits other than
+            passages are embedded for it. `Hit.score` stays that of the ranking.
         guided
-            True asks the model which hits are needed together, and what else to search for; for an overview
-            it writes several queries. `"choice"` or `"overview"` forces one of the two. There are up to two
-            calls, together of under 4,000 input tokens. If one fails, what was found before it stands
-            (`Retrieval.guidance`).
+            True asks the model which hits are needed together, and what else to search for, or for several
+            queries for an overview; `"choice"` or `"overview"` forces one of the two. There are up to two
+            calls, together of under 4,000 input tokens. If one fails, what was found before it stands.
         guided_steps
             Searches of a guided question at most, the first included; None means two. An overview takes two.
         history
             The turns of a conversation before this question, the oldest first: pairs of `"user"` or
-            `"assistant"` and a text; blank texts are left out. Of the last ones (1,200 tokens) the model
-            makes a question that stands alone (one call). Without a model, or if the call fails, names of the
-            question before and of its answer are added to a question that has a pronoun or no name
-            (`Retrieval.standalone`).
+            `"assistant"` and a text. Of the last ones (1,200 tokens) the model makes a question that stands
+            alone (one call). Without a model, or if the call fails, names of the turns before are added to a
+            question that has a pronoun or no name (`Retrieval.standalone`).
         as_of
             Only what was there by this date: `"2024-06-30"`, `"2024-06"` and `2024` (to their last days), or
             a date. Documents without a date are hidden, and `Retrieval.undated` counts them.
@@ -485,12 +470,7 @@ class Index:
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any
     ) -> list[Retrieval]:
-        """Search for several questions; returns results in their order.
-
-        Requests to models are made concurrently; if a search makes none, the questions follow one another.
-
-        The other parameters are those of `retrieve`.
-        """
+        """Search for several questions, concurrently if a model is asked; the rest is as for `retrieve`."""
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
         texts = list(questions)
@@ -511,32 +491,28 @@ class Index:
         on_retrieved: OnRetrieved | None = None,
         **options: Any,
     ) -> Answer:
-        """Answer a question with citations.
+        """Answer a question with citations: `[n]` in the text refers to `Answer.retrieval.hits[n - 1]`.
 
         A chat model writes the answer from the hits. Without one nothing is composed: the text are excerpts
-        of the hits, quoted under their titles and places (`Answer.extractive`, `Retrieval.excerpts`). A
-        number `[n]` in the text refers to `Answer.retrieval.hits[n - 1]`.
+        of the hits, quoted under their titles and places (`Answer.extractive`).
 
         Parameters
         ----------
         q
             A question to search for, or a `Retrieval` to answer from, for example after reranking its hits
             (`Retrieval.with_hits`). Of the options of `retrieve` it takes `history` alone.
-        k
-            Number of hits to retrieve; None uses the method's default (`answer_k`).
+        k, max_tokens
+            Number of hits to retrieve (None: `answer_k` of the method), and of their tokens in the prompt.
         llm
             A chat model to use for this call instead of the index's own. With False excerpts are returned.
-        max_tokens
-            Maximum number of tokens of hits in the prompt.
         length
             `"brief"` (the default where a model writes) or `"full"`. Excerpts have at most 120 or 500 tokens,
             by default 200.
         on_retrieved
-            Async function that is awaited with the `Retrieval` between search and answer, for example to show
-            the sources first. It is not called for a given `Retrieval`.
+            Async function that is awaited with the `Retrieval` between search and answer.
         **options
-            As for `retrieve`. `guided` is on by default where there is a model; the answer then
-            rests on the chosen hits alone.
+            As for `retrieve`. `guided` is on by default where there is a model; the answer then rests on the
+            chosen hits alone.
         """
         how = AnswerArguments(max_tokens, length, on_retrieved)
         return await self._asking(llm).answer(q, _arguments(k, options), how=how)
@@ -577,16 +553,8 @@ class Index:
     ) -> Estimate:
         """Estimate the cost of `answer`, or of `retrieve`, without calling a model or the embedder.
 
-        Hits are found by their words alone, so the prompt's tokens are approximate.
-
-        Parameters
-        ----------
-        q, k, max_tokens, length, **options
-            As for `answer`.
-        prices
-            Prices of tokens; None uses those known of the models.
-        answer
-            False estimates `retrieve` only.
+        Hits are found by their words alone, so the prompt's tokens are approximate. `prices` are those of
+        tokens; None uses those known of the models. The rest is as for `answer`.
         """
         gate = self._models.counting_gate(self._folder, self._config, of_build=False)
         asking = Asking(self._serve(), gate, RecentVectors())
@@ -626,11 +594,8 @@ class Index:
     def documents(self, match: str | Iterable[str] | None = None) -> dict[str, Metadata]:
         """Metadata of the documents by id: of all, or of those that `match` names.
 
-        Parameters
-        ----------
-        match
-            Ids, files, folders, or globs of ids and files. A glob is tried where nothing else fits; `*` also
-            matches slashes.
+        `match` are ids, files, folders, or globs of ids and files, tried where nothing else fits; `*` also
+        matches slashes.
         """
         snapshot = self._serve().snapshot
         if match is None:
@@ -648,10 +613,9 @@ class Index:
         return listing.chunks_of(self._serve().snapshot, ids)
 
     def find_chunks(self, ids: str | Iterable[str], *, where: Where | None = None) -> list[Chunk]:
-        """Chunks with these ids, which are the index's own or the caller's (`Chunk.ref`), in corpus order.
+        """Chunks with these ids, the index's own or the caller's (`Chunk.ref`), in corpus order.
 
-        Unknown ids are ignored, and chunks that a filter `where` does not admit. Several chunks may share a
-        `ref`.
+        Unknown ids are ignored, and chunks that a filter `where` does not admit.
         """
         admits = compile_where({} if where is None else where)
         found = listing.find_chunks(self._serve().snapshot, listed(ids))
@@ -713,11 +677,7 @@ class Index:
         return listing.extractions(self._serve().snapshot)
 
     def calls(self) -> Iterator[CachedCall]:
-        """Calls by which models wrote names, descriptions and nodes from chunks of this index.
-
-        They are read from the cache that the index was opened with: its folder's, or the shared one. An index
-        behind a URL has none.
-        """
+        """Cached calls by which models wrote names, descriptions and nodes from chunks of this index."""
         snapshot = self._serve().snapshot
         for cache in self._models.caches(self._folder):
             for call in cache.all():
@@ -785,15 +745,10 @@ class Index:
         return self._serve().until(checked.as_of)
 
     def about(self, names: int = 0, where: Where | None = None) -> str:
-        """What the index holds, in a sentence, as for the description of an agent's tool.
+        """What the index, or a filter `where` of it, holds, in a sentence for the description of a tool.
 
-        Parameters
-        ----------
-        names
-            How many of the most frequent names to quote, of two documents or more and of at most four words.
-            Documents choose their names: in the description of a tool a model reads them as instructions.
-        where
-            Counts and names are those of the passages that this filter admits; see `retrieve`.
+        `names` is how many of the most frequent names to quote, of two documents or more and of at most four
+        words. Documents choose their names, and a model reads the description of a tool as instructions.
         """
         documents, frequent = self._serve().frequent_names(where, 8 * names)
         titles = [" ".join(each.replace('"', "").split()) for each in frequent if not each[0].isdigit()]
@@ -901,9 +856,8 @@ class Index:
     def stats(self) -> dict[str, Any]:
         """Counts, settings, size on disk, and what the index cost.
 
-        `spent` sums the model calls of all updates; its `cost` is None if a price is unknown. For each
-        method, `changed` counts members that changed since its groups were last computed (see `regroup`).
-        Shards add their number and the names of missing ones.
+        `spent` sums the model calls of all updates; its `cost` is None if a price is unknown. `changed` of a
+        method counts members that changed since its groups were last computed (see `regroup`).
         """
         reader = self._serve()
         manifest, shards = reader.snapshot.manifest, {}
