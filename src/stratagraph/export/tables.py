@@ -125,11 +125,6 @@ def write_parquet(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write `documents.parquet`, `chunks.parquet` and so on to a folder.
 
     Lists of ids are lists; metadata and extractions are JSON columns.
-
-    Raises
-    ------
-    MissingExtra
-        If pyarrow is not installed.
     """
     require("parquet", "pyarrow")
     import pyarrow

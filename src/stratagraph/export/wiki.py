@@ -57,22 +57,10 @@ def write_wiki(
 ) -> None:
     """Bring a folder of Markdown to what the index holds.
 
-    Parameters
-    ----------
-    where
-        Only passages that this filter admits. A thing needs two of their documents, a summary and a
-        description need all of their passages to be among them.
-    overwrite
-        Replace pages that were edited by hand.
-
-    Raises
-    ------
-    NotAnIndex
-        If the folder holds files that this function did not write.
-    ValueError
-        If pages were edited by hand; the message names them, and nothing was written.
-    Damaged
-        If the folder's list of pages cannot be read.
+    Only passages that `where` admits: a thing needs two of their documents, a summary and a description need
+    all of their passages to be among them. Nothing is written if the folder holds other files (`NotAnIndex`),
+    its list of pages cannot be read (`Damaged`), or pages were edited by hand (`ValueError`, unless
+    `overwrite`).
     """
     written = _written(path)
     pages = {name: text.encode() for name, text in _Wiki(index, methods, where).pages().items()}

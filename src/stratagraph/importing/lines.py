@@ -23,13 +23,7 @@ _KEY = re.compile("[0-9a-f]{32}")
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the object of each line with its place, `file:line`; blank lines are skipped.
-
-    Raises
-    ------
-    ValueError
-        If a line is not UTF-8, not JSON, or not an object; the message names file and line.
-    """
+    """Yield the object of each line with its place, `file:line`, which errors name; skips blank lines."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -63,13 +57,7 @@ def _value(raw: bytes, place: str) -> Any:
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each object of a JSON list with its place, `file[number]`.
-
-    Raises
-    ------
-    ValueError
-        If the file is not JSON, or no list of objects.
-    """
+    """Yield each object of a JSON list with its place, `file[number]`, which errors name."""
     value = json_value(path)
     if not isinstance(value, list):
         raise ValueError(f"{path}: a list of objects was expected")
@@ -80,13 +68,7 @@ def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def json_value(path: Path) -> Any:
-    """The value of a JSON file.
-
-    Raises
-    ------
-    ValueError
-        If it is not UTF-8, or not JSON; the message names the file.
-    """
+    """The value of a JSON file; `ValueError` names the file."""
     return _value(path.read_bytes(), str(path))
 
 

@@ -147,19 +147,7 @@ def check_used(method: str, arguments: SearchArguments) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SearchOption:
-    """A search option of a method.
-
-    Parameters
-    ----------
-    name
-        Keyword of `Index.retrieve`.
-    type
-        Annotated type of its values.
-    default
-        Default value.
-    description
-        One paragraph.
-    """
+    """A search option of a method: a keyword of `Index.retrieve`, its type, default and description."""
 
     name: str
     type: Any
@@ -169,13 +157,7 @@ class SearchOption:
 
 @cache
 def search_options(method: str) -> tuple[SearchOption, ...]:
-    """The search options that `Index.retrieve` and `Index.answer` take for a method.
-
-    Raises
-    ------
-    ValueError
-        If the method is unknown; the message lists the methods.
-    """
+    """The search options of a method for `Index.retrieve` and `Index.answer`."""
     kind = get_way(method).options_type
     types, described = get_type_hints(kind), _described(kind)
     options = []
@@ -188,10 +170,7 @@ def search_options(method: str) -> tuple[SearchOption, ...]:
 def check_search_options(method: str, options: Mapping[str, Any]) -> Any:
     """Validate the search options of a method, with defaults for those left out.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is unknown or a value is invalid; the message says what is allowed.
+    `TypeError` or `ValueError` says what is allowed.
     """
     names = [option.name for option in search_options(method)]
     if unknown := sorted(set(options) - set(names)):

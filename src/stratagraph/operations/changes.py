@@ -23,39 +23,17 @@ _SETTING = 80  # characters of a setting that a message shows
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a change does, and what that means for `update`.
-
-    Parameters
-    ----------
-    name
-        In reports, in the writer's lock and in the journal.
-    takes_documents
-        Documents are given.
-    builds
-        Methods are given, which the index has afterwards.
-    continues
-        Settings that are given are those of the index, if there is one.
-    starts_over
-        Nothing of the index is taken over.
-    regroups
-        All groups of the given methods are divided anew.
-    rewrites
-        All files are written again.
-    embeds_all
-        Everything is embedded again; extractions and texts stay.
-    changes_embedder
-        The next generation has the embedder that is given.
-    """
+    """What a change does, and what that means for `update`; its name in reports, lock and journal."""
 
     name: str
     takes_documents: bool = False
-    builds: bool = False
-    continues: bool = False
-    starts_over: bool = False
-    regroups: bool = False
-    rewrites: bool = False
-    embeds_all: bool = False
-    changes_embedder: bool = False
+    builds: bool = False  # methods are given, which the index has afterwards
+    continues: bool = False  # settings that are given are those of the index, if there is one
+    starts_over: bool = False  # nothing of the index is taken over
+    regroups: bool = False  # all groups of the given methods are divided anew
+    rewrites: bool = False  # all files are written again
+    embeds_all: bool = False  # everything is embedded again; extractions and texts stay
+    changes_embedder: bool = False  # the next generation has the embedder that is given
 
     @property
     def is_upkeep(self) -> bool:

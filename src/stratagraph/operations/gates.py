@@ -59,11 +59,8 @@ class RecentVectors:
 class CallsOfOperation:
     """The cache of an index folder for one operation. It stores no answer about chunks deleted since.
 
-    Parameters
-    ----------
-    generation
-        The one whose chunks a question reads. An operation that changes the folder gives None and reads the
-        one that is current at its first call, when it holds the writer's lock.
+    `generation` is the one whose chunks a question reads. An operation that changes the folder gives None and
+    reads the one that is current at its first call, when it holds the writer's lock.
     """
 
     def __init__(self, folder: Folder, generation: int | None) -> None:
@@ -97,13 +94,7 @@ class AnyEmbedder:
 
 
 def counter_of_build(name: str | None) -> TokenCounter:
-    """The token counter of builds with this `tokenizer`.
-
-    Raises
-    ------
-    MissingVocabulary
-        If its vocabulary is not here: chunks would be cut at other places.
-    """
+    """The token counter of builds with this `tokenizer`; `MissingVocabulary` without its vocabulary."""
     counter = named(name)
     if counter is None:
         raise MissingVocabulary(
@@ -147,11 +138,8 @@ class Models:
         self._recorded_embedder = None if recorded is None else recorded.embedder
         if embedder is None:
             name = self._recorded_embedder or ""
-            if (
-                recorded is not None
-                and name.startswith("hashing-")
-                and name != f"hashing-{recorded.dimension}"
-            ):
+            dimension = 0 if recorded is None else recorded.dimension
+            if recorded is not None and name.startswith("hashing-") and name != f"hashing-{dimension}":
                 raise Damaged(  # the embedder would allocate what its name says
                     f"manifest.json of generation {recorded.generation}: the embedder is {name[:60]!r}, but "
                     f"vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
@@ -306,12 +294,7 @@ class Models:
         return BatchGate(self.llm, self.embedder, results=results, earlier=earlier, **keywords)
 
     def _keywords(self, folder: Folder, config: Config, reads: Manifest | None) -> dict[str, Any]:
-        hashed = isinstance(
-            self.embedder, HashingEmbedder
-        )  # these vectors are computed faster than they are stored
-        with (
-            self._lock
-        ):  # shared by all gates of the index, so that the limits hold for all operations together
+        with self._lock:  # shared by all gates, so that the limits hold for all operations together
             services = self._services = self._services or Services(config.limits)
         keywords: dict[str, Any] = {
             "cache": self._shared or CallsOfOperation(folder, None if reads is None else reads.generation),
@@ -325,7 +308,8 @@ class Models:
         }
         if reads is None:
             assert isinstance(folder, IndexFolder)
-            keywords["vectors"] = None if hashed else folder.journal
+            # Hashed vectors are computed faster than they are stored.
+            keywords["vectors"] = None if isinstance(self.embedder, HashingEmbedder) else folder.journal
             keywords |= {"spending": folder.journal, "progress": self.progress, "mapper": self.mapper}
         return keywords
 

@@ -15,17 +15,10 @@ from stratagraph.types.records import Chunk, json_native
 
 
 def joined(index: Any, chunks: Sequence[Chunk], removed: Collection[str] = ()) -> Iterator[Chunk]:
-    """Yield all chunks of the documents that change, for `Index.insert`.
+    """Yield all chunks of the documents that change, for `insert` of the open `Index`.
 
-    Parameters
-    ----------
-    index
-        The open `Index` that holds the other pieces.
-    chunks
-        New pieces. Each replaces an equal one (see `place`), or is appended. A piece whose id is that of its
-        document is the whole document.
-    removed
-        Ids of pieces to remove, of any document.
+    Of the new pieces, each replaces an equal one (see `place`), or is appended. A piece whose id is that of
+    its document is the whole document. `removed` are ids of pieces to remove, of any document.
     """
     index.reload()
     new: dict[str, list[Chunk]] = {}

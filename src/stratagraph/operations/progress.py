@@ -50,12 +50,7 @@ class LineProgress:
 
     In a notebook all stages share the line. Without either, it writes a line when a stage ends, and one every
     ten seconds. Of a stage whose items are not counted, it shows the name, and without a terminal the time if
-    it took ten seconds.
-
-    Parameters
-    ----------
-    file
-        Where to write; None means standard error.
+    it took ten seconds. A `file` of None is standard error.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:

@@ -352,7 +352,6 @@ class Reader(Answering):
 
     @cached_property
     def _nearest(self) -> Nearest:
-        """Over the corpus' vectors."""
         arrays = self._graph.stored.arrays
         with damage("corpus"):
             Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)

@@ -29,14 +29,8 @@ MOST_SOURCES = 10
 class SubgraphPainter:
     """Draws retrievals from the generations that answered them.
 
-    It holds an open index, so copies of a retrieval share it, and a pickled retrieval has none.
-
-    Parameters
-    ----------
-    snapshot
-        The generations.
-    allowed
-        Tells what the search's filter admits of each of them; None: everything.
+    It holds an open index, so copies of a retrieval share it, and a pickled retrieval has none. `allowed`
+    tells what the search's filter admits of each generation; None: everything.
     """
 
     def __init__(
