@@ -52,7 +52,10 @@ class Browser:
 
     def levels(self, method: str) -> tuple[Level, ...]:
         """See `Index.levels`."""
-        counts = sum((part.levels(method) for part in self._parts), Counter[tuple[int, str]]())
+        counts: Counter[tuple[int, str]] = Counter()
+        for part in self._parts:
+            kinds, levels = part.kinds_and_levels(method)
+            counts.update(zip(levels.tolist(), kinds.tolist(), strict=True))
         return tuple(
             Level(level, kind, count)
             for (level, kind), count in sorted(counts.items(), key=lambda item: (-item[0][0], item[0][1]))
@@ -91,11 +94,6 @@ class _Pages:
     def _graph(self) -> Graph:
         return Graph(self.snapshot.part(GRAPH))
 
-    def levels(self, method: str) -> Counter[tuple[int, str]]:
-        """Number of nodes of each level and kind."""
-        kinds, levels = self._kinds_and_levels(method)
-        return Counter(zip(levels.tolist(), kinds.tolist(), strict=True))
-
     def page(self, request: PageRequest) -> Listing:
         """A page of this generation."""
         offset = request.offset
@@ -128,7 +126,7 @@ class _Pages:
         if request.table == ENTITIES:
             frequency = np.diff(self._graph.sources[0][: self._graph.entities + 1])
             return np.lexsort((np.arange(len(frequency)), -frequency))
-        kinds, levels = self._kinds_and_levels(request.table)
+        kinds, levels = self.kinds_and_levels(request.table)
         chosen = np.ones(len(levels), np.bool_)
         if request.level is not None:
             chosen &= levels == request.level
@@ -138,7 +136,7 @@ class _Pages:
         sizes = np.diff(self.snapshot.part(request.table).arrays["sources.indptr"])
         return rows[np.lexsort((rows, -sizes[rows], -levels[rows]))]
 
-    def _kinds_and_levels(self, method: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    def kinds_and_levels(self, method: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
         """The kind and the level of each node of a method."""
         with self._lock:
             if method not in self._outlines:

@@ -74,14 +74,6 @@ def arrivals(
 
     Metadata is converted to JSON types. `notes` counts the values that were NaN, for the report.
     """
-
-    def converted(metadata: Metadata, identity: str) -> tuple[Metadata, str]:
-        """The metadata as it is stored, and as a text."""
-        missing: list[str] = []
-        result = _as_json(metadata, identity, missing)
-        notes.update(f"values of {key!r} in metadata were NaN, and are null" for key in missing)
-        return result
-
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
@@ -95,13 +87,13 @@ def arrivals(
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
             continue
         document = _cleaned(as_document(item, position))
-        metadata, text = converted(document.metadata, document.id)
+        metadata, text = _as_json(document.metadata, document.id, notes)
         document = replace(document, metadata=metadata)
         parts = [document.digest, text]
         if isinstance(document, Document) and document.sections:
             sections = []
             for section in document.sections:
-                metadata, text = converted(section.metadata, document.id)
+                metadata, text = _as_json(section.metadata, document.id, notes)
                 sections.append(replace(section, metadata=metadata))
                 parts += [str(section.start), text]
             document = replace(document, sections=sections)
@@ -110,7 +102,7 @@ def arrivals(
     for document_id, given in split_by_caller.items():
         parts, chunks = [], []
         for chunk in given:
-            metadata, canonical = converted(chunk.metadata, document_id)
+            metadata, canonical = _as_json(chunk.metadata, document_id, notes)
             parts += [chunk.text, chunk.ref, canonical, *([chunk.prefix] if chunk.prefix else [])]
             if (text := _storable(chunk.text)).strip():
                 chunks.append(replace(chunk, text=text, prefix=_storable(chunk.prefix), metadata=metadata))
@@ -209,8 +201,8 @@ def matching(states: Mapping[str, DocumentState], names: Iterable[str]) -> list[
     return list(ids)
 
 
-def _as_json(metadata: object, document_id: str, missing: list[str]) -> tuple[Metadata, str]:
-    """Metadata in JSON types, and as a text; `missing` receives the keys of NaN."""
+def _as_json(metadata: object, document_id: str, notes: Counter[str]) -> tuple[Metadata, str]:
+    """Metadata in JSON types as it is stored, and as a text."""
     if _is_deeper(metadata, _DEEPEST):
         raise ValueError(
             f"the metadata of document {document_id!r} is nested deeper than {_DEEPEST} levels; flatten it"
@@ -218,7 +210,9 @@ def _as_json(metadata: object, document_id: str, missing: list[str]) -> tuple[Me
     try:
         if not isinstance(metadata, Mapping):
             raise TypeError(f"it is of type {type(metadata).__name__}; give a dict")
+        missing: list[str] = []
         converted: Metadata = json_native(metadata, missing)
+        notes.update(f"values of {key!r} in metadata were NaN, and are null" for key in missing)
         return converted, json.dumps(converted, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"the metadata of document {document_id!r} is not JSON: {error}") from error

@@ -29,7 +29,7 @@ from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.shards import ShardedFolder
-from stratagraph.system.locks import Lock
+from stratagraph.system.locks import Lock, cached_property
 from stratagraph.text.tokens import TokenCounter, choose, named
 from stratagraph.types.protocols import Mapper, Progress, Vectors
 from stratagraph.types.records import Usage
@@ -146,19 +146,15 @@ class Models:
                 )
             self.embedder = default_embedder(self._recorded_embedder)
         else:
-            any_embedder = isinstance(embedder, AnyEmbedder)
-            self.embedder = embedder if any_embedder else as_embedder(embedder, self._recorded_embedder)
+            matches_all = isinstance(embedder, AnyEmbedder)
+            self.embedder = embedder if matches_all else as_embedder(embedder, self._recorded_embedder)
         self.recent_vectors = RecentVectors()
         self._budget = budget
         self._shared: SqliteCalls | None = None if cache is None else SqliteCalls(Path(cache))
-        self.progress: Progress | None = None
-        if not isinstance(progress, bool):
-            if progress is not None and not hasattr(progress, "start"):
-                raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
-            self.progress = progress
-        elif progress:
-            self.progress = LineProgress()
-        self._counter: TokenCounter | None = None
+        if not (isinstance(progress, bool | None) or hasattr(progress, "start")):
+            raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
+        own = LineProgress() if progress is True else None
+        self.progress: Progress | None = own if isinstance(progress, bool) else progress
         self._counter_of_questions: TokenCounter | None = None
         self._services: Services | None = None
         self._lock = Lock()
@@ -175,12 +171,10 @@ class Models:
         if self._tokenizer is None:
             self._tokenizer = name
 
-    @property
+    @cached_property
     def count_tokens(self) -> TokenCounter:
-        """The token counter of builds; chosen once."""
-        if self._counter is None:
-            self._counter = counter_of_build(self._tokenizer)
-        return self._counter
+        """The token counter of builds."""
+        return counter_of_build(self._tokenizer)
 
     def _count_of_questions(self, config: Config) -> TokenCounter:
         if self._counter_of_questions is None:

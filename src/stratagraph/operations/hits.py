@@ -104,24 +104,15 @@ class SnapshotItems:
             metadata = chunk.metadata
             if "sections" in metadata:
                 metadata = asked_metadata(self._asked, chunk.text, metadata)
-            self._read[int(RowTable.CHUNK), row] = Item(
-                chunk.id,
-                "chunk",
-                0,
-                chunk.text,
-                np.array([row], np.int64),
-                metadata,
-                document=chunk.document_id,
-                ref=chunk.ref,
-            )
+            own = chunk.id, "chunk", 0, chunk.text, np.array([row], np.int64), metadata
+            self._read[int(RowTable.CHUNK), row] = Item(*own, document=chunk.document_id, ref=chunk.ref)
 
 
 def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()) -> list[list[int]]:
-    """Group the places of items that repeat each other, the best group first.
+    """Group the places of items that repeat each other, but for those `without`; the best group first.
 
     An item joins another, but no passage, if its words are part of that one's words, or if both have one id,
-    as an entity of two shards. The containing item comes first in its group, of equal ones the better. A
-    group ranks as its best member. Places `without` are in no group.
+    as an entity of two shards. The containing item comes first in its group, of equal ones the better.
     """
     places = [place for place in range(len(items)) if place not in without]
     never_merged = all(items[place].kind in _NEVER_MERGED for place in places)
@@ -157,15 +148,14 @@ def silent(items: Sequence[Item]) -> frozenset[int]:
             ends = [said[end] for end in (item.extra["source"], item.extra["target"]) if end in said]
             if own and any(len(own & words) >= REPEATED * len(own) for words in ends):
                 places.add(place)
-        elif text == _words(name) or f" {text} " in passages or (item.kind == "entity" and _is_date(name)):
+        elif text == _words(name) or f" {text} " in passages:
             places.add(place)
         elif item.kind == "entity":
-            said[name] = set(text.split())
+            if name.isdecimal() or iso_date(name) is not None:
+                places.add(place)
+            else:
+                said[name] = set(text.split())
     return frozenset(places)
-
-
-def _is_date(name: str) -> bool:
-    return name.isdecimal() or iso_date(name) is not None
 
 
 def _words(text: str) -> str:
@@ -230,20 +220,8 @@ class HitMaker:
             date = ""
             if self._dates is not None:
                 date = self._dates.text(np.concatenate([ranked.items[at].sources for at in group]))
-            hits.append(
-                Hit(
-                    item.id,
-                    item.kind,
-                    item.level,
-                    item.text,
-                    score,
-                    sources,
-                    documents,
-                    metadata,
-                    item.ref,
-                    date,
-                )
-            )
+            shown = item.id, item.kind, item.level, item.text, score
+            hits.append(Hit(*shown, sources, documents, metadata, item.ref, date))
         return hits
 
     def _user_sources(self, documents: Sequence[tuple[str, ...]]) -> list[Any]:
