@@ -31,17 +31,12 @@ PLOT = "docs/images/results.svg"
 LOGS = {
     "folds.txt": "The walk's settings, chosen without each corpus in turn",
     "walk.txt": "CPU time of a question to the walk, by size",
-    "million.txt": "The walk over a million passages",
-    "lshtree.txt": "The LSH tree at 20,000 passages: build, insert, open, retrieve",
     "construction.txt": "Construction times of trees (LSH tree, Table 1)",
     "chunk-size.txt": "Sizes of chunks (LSH tree, Figure 5)",
     "chnsw.txt": "C-HNSW against five vector indexes (ArchRAG, Figures 6 and 9)",
     "communities.txt": "Quality of communities (ArchRAG, Figures 7 and 8, Table 7)",
-    "archrag.txt": "ArchRAG's clustering and search at 40,000 entities",
     "noderag-tables.txt": "NodeRAG's ablations and statistics (Tables 2 and 4, Figure 4)",
-    "noderag-speed.txt": "NodeRAG's build at 200,000 nodes",
     "hirag-figures.txt": "HiRAG's hierarchy and ablations (Figures 4 to 6, Table 7)",
-    "hirag-insert.txt": "Model calls of an insert into HiRAG's index",
 }
 """Benchmarks that were run apart, each printed to a file: its command, its date, and the output."""
 

@@ -14,10 +14,8 @@ BENCHMARKS = Path(__file__).parents[1] / "cookbook" / "benchmarks"
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
-        ("archrag.py --entities 600 --relations 500", "query, k=30"),
-        ("archrag.py --entities 600 --relations 500 --extractive", "query, k=30"),
-        ("noderag.py tables demo --small", "PPR to convergence"),
-        ("hirag.py figures demo --embedder hashing --questions 2", "Table 7"),
+        ("noderag.py demo --small", "PPR to convergence"),
+        ("hirag.py demo --embedder hashing --questions 2", "Table 7"),
         ("indexing.py demo --small --methods lshtree+hirag", "lshtree+hirag"),
         ("walk.py demo --passages 60", "whole walk, unbounded"),
         ("statistics_of_data.py demo", "demo"),

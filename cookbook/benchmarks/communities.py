@@ -3,7 +3,7 @@
 usage: python cookbook/benchmarks/communities.py FOLDER... [--cache FOLDER] [--small]
 
 Each FOLDER holds a graph: entities.jsonl and relationships.jsonl, or openie.jsonl with triples. Entities are
-embedded by name by the local model. `archrag.py` clusters all levels of a synthetic graph.
+embedded by name by the local model.
 CHI is the Calinski-Harabasz index, Sim the cosine to the community's mean; more is better. Times are
 CPU-seconds.
 """

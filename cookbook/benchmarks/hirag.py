@@ -1,22 +1,18 @@
-"""HiRAG: the paper's figures on a data set, and the cost of an insert.
+"""HiRAG: the paper's figures on a data set.
 
-    python cookbook/benchmarks/hirag.py figures DATASET [--extraction FILE] [--questions N] [--embedder NAME]
+    python cookbook/benchmarks/hirag.py DATASET [--extraction FILE] [--questions N] [--embedder NAME]
         [--cache FOLDER]
-    python cookbook/benchmarks/hirag.py insert [--small]
 
-`figures` prints, for a folder that `papers/layouts.py` reads: the sparsity of each layer's clusters and its
+It prints, for a folder that `papers/layouts.py` reads: the sparsity of each layer's clusters and its
 change (Figure 4), the global clustering coefficient of the graph with and without the hierarchy (Figure 5),
 how many of the local and global part's words the bridge has (Table 7, and the same of as many random
 relations), a shortest path (Figure 6), and what of the gold passages and answers the parts cover, with and
-without the bridge. Without a model, as all of this file.
+without the bridge. Without a model.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import hashlib
-import json
 import random
 import statistics
 from collections.abc import Sequence
@@ -30,8 +26,6 @@ import stratagraph as sg
 from stratagraph.eval.embedding import shared_embedder
 from stratagraph.ingest.names.index import words
 from stratagraph.testing.opened import snapshot_of
-
-DIMENSION = 384
 
 
 def figures(arguments: argparse.Namespace) -> None:
@@ -142,114 +136,16 @@ def evidence(index: sg.Index, questions: Sequence[Any]) -> None:
         print(f"  {mode:<10} {values}")
 
 
-class Synthetic:
-    """Vectors of names `topic number`: near the direction of the topic."""
-
-    name = "synthetic-384"
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        return np.stack([self.embed_query(text) for text in texts])
-
-    def embed_query(self, text: str) -> Any:
-        spoken = [word for word in text.replace(":", " ").split() if word[0] == "t" and word[1:].isdigit()]
-        total = np.zeros(DIMENSION, np.float32)
-        for word in spoken[:4] or ["t0"]:
-            total += np.random.default_rng(int(word[1:])).standard_normal(DIMENSION, dtype=np.float32)
-        seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-        return total + 0.8 * np.random.default_rng(seed).standard_normal(DIMENSION, dtype=np.float32)
-
-
-def extraction(number: int, entities: int) -> dict[str, Any]:
-    """Ten names and twenty relations: most near in topic, a few with hubs."""
-    chance = random.Random(number)
-    topics = entities // 60 + 1
-
-    def draw() -> str:
-        if chance.random() < 0.15:
-            row = int(entities * chance.random() ** 4)
-        else:
-            row = (number * 10 + chance.randrange(40)) % entities
-        return f"t{row % topics} n{row}"
-
-    own = [f"t{row % topics} n{row}" for row in range(number * 10, number * 10 + 10)]
-    relations = [(chance.choice(own), draw()) for _ in range(20)]
-    names = list(dict.fromkeys([*own, *(end for pair in relations for end in pair)]))
-    return {
-        "entities": [{"name": name} for name in names],
-        "relations": [{"source": a, "target": b, "description": "meets"} for a, b in relations if a != b],
-    }
-
-
-class Extractor:
-    """A chat model that answers extractions from the passage's number, and everything else briefly."""
-
-    name = "extractor"
-
-    def __init__(self, entities: int) -> None:
-        self.calls: dict[str, int] = {}
-        self._entities = entities
-
-    async def acomplete(self, prompt: str, *, schema: Any = None) -> str:
-        await asyncio.sleep(0)
-        kind = "text" if schema is None else schema.__name__
-        self.calls[kind] = self.calls.get(kind, 0) + 1
-        digest = hashlib.blake2b(prompt.encode(), digest_size=6).hexdigest()
-        told = " ".join(word for word in prompt.split() if word[0] == "t" and word[1:].isdigit())[:60]
-        if kind == "ExtractionSchema":
-            number = int(prompt.split("passage number ")[1].split()[0])
-            return json.dumps({"units": []} | extraction(number, self._entities))
-        if kind == "SummarySchema":
-            return json.dumps({"entities": [{"name": f"group {digest}", "description": told}]})
-        if kind == "MetaTypesSchema":
-            return json.dumps({"types": ["topic"]})
-        return json.dumps({"title": digest, "summary": told or digest})
-
-
-def corpus(numbers: Sequence[int]) -> list[sg.Chunk]:
-    return [sg.Chunk(f"passage number {number} .", f"doc-{number:06}") for number in numbers]
-
-
-def insert(arguments: argparse.Namespace) -> None:
-    """Model calls of an insert of one part in a hundred, and of its deletion."""
-    count = 200 if arguments.small else 1_000
-    entities = count * 10
-    share = count // 100
-    for name, coming in (
-        ("coherent", range(count, count + share)),
-        ("scattered", range(count, count + 37 * share, 37)),
-    ):
-        model = Extractor(entities + 40 * 10 * share)
-        documents = corpus(range(count))
-        how = {"config": {"extraction": {"form": "full"}}, "progress": False}
-        with sg.build_index(documents, "hirag", llm=model, embedder=Synthetic(), **how) as index:
-            built = sum(model.calls.values())
-            index.insert(corpus(coming))
-            inserted = sum(model.calls.values()) - built
-            index.delete([f"doc-{number:06}" for number in coming])
-            deleted = sum(model.calls.values()) - built - inserted
-        print(
-            f"{name}: build {built} calls; insert of {share} of {count} documents {inserted} "
-            f"({100 * inserted / built:.1f} %), their deletion {deleted} ({100 * deleted / built:.1f} %)"
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("figures")
-    one.add_argument("dataset")
-    one.add_argument("--extraction")
-    one.add_argument("--cache", help="keeps the vectors from run to run")
-    one.add_argument("--questions", type=int, default=1000)
-    one.add_argument("--embedder", choices=("minilm", "hashing"), default="minilm")
-    one.set_defaults(run=figures)
-    other = commands.add_parser("insert")
-    other.add_argument("--small", action="store_true", help="a fifth of the size")
-    other.set_defaults(run=insert)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
+    parser.add_argument("dataset")
+    parser.add_argument("--extraction")
+    parser.add_argument("--cache", help="keeps the vectors from run to run")
+    parser.add_argument("--questions", type=int, default=1000)
+    parser.add_argument("--embedder", choices=("minilm", "hashing"), default="minilm")
+    figures(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a question costs on the walk to passages; `million.py` asks this of a synthetic million.
+"""What a question costs on the walk to passages.
 
     python cookbook/benchmarks/walk.py FOLDER [FOLDER ...] [--passages 2000 20000]
 

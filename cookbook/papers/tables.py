@@ -144,9 +144,9 @@ CHNSW = Script(
     needs={"hnswlib": "hnswlib", "'stratagraph[local]'": "onnxruntime"},
 )
 COMMUNITIES = Script("communities.py", corpora="all", small=("--small",))
-ABLATIONS = Script("noderag.py", ("tables",), options=("cache", "extraction"), small=("--small",))
+ABLATIONS = Script("noderag.py", options=("cache", "extraction"), small=("--small",))
 HASHED = ("--embedder", "hashing", "--questions", "10")
-FIGURES = Script("hirag.py", ("figures",), options=("cache", "extraction"), small=HASHED)
+FIGURES = Script("hirag.py", options=("cache", "extraction"), small=HASHED)
 CONSTRUCTION = Script("construction.py", ("--limit", "120"), "all", small=("--small",))
 STATISTICS = Script("statistics_of_data.py", corpora="all", options=())
 ENTITY_ERRORS = Script("entity_errors.py", corpora="all", options=("llm",))
