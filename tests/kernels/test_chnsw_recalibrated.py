@@ -104,19 +104,6 @@ def test_ef_is_chosen_again_where_half_is_replaced_by_what_is_harder_to_find() -
         assert recall(again) == recall(which)
 
 
-def test_a_few_changes_choose_no_new_ef_and_many_in_small_steps_do() -> None:
-    vectors = unit(around(topics(20), 0.5)).astype(np.float32)
-    index = built([vectors], scan_limit=0)
-    index = CHNSW.from_arrays(index.arrays())
-    for at in range(0, N // 8, 10):
-        index.delete(0, np.arange(at, at + 10))
-        assert index.stats().queries == 0
-        if at % 100 == 0:  # what is counted is kept
-            index = CHNSW.from_arrays(index.arrays())
-    index.delete(0, np.arange(N // 2, N // 2 + N // 10))
-    assert index.stats().queries > 0
-
-
 def test_the_ef_that_a_caller_gave_stays() -> None:
     vectors = unit(around(topics(20), 0.5)).astype(np.float32)
     index = built([vectors], scan_limit=0, ef=33)

@@ -219,11 +219,6 @@ class TestLeidenalg:
         assert connected(ends, bounded)
         assert communities(ends[:0], None, 3).tolist() == [0, 1, 2]
 
-    def test_a_larger_resolution_makes_more_communities(self):
-        ends, _ = planted(outside=0.05)
-        counts = [communities(ends, None, 200, quality="RBER", resolution=each).max() for each in (0.2, 1, 8)]
-        assert counts == sorted(set(counts))
-
 
 def value_of(quality, ends, weights, resolution, labels):
     """The quality of a partition, which leidenalg maximises."""

@@ -136,10 +136,6 @@ def test_zero_vectors_are_in_no_cluster() -> None:
     assert spherical_kmeans(np.zeros((3, 4), np.float32), 2, 0).tolist() == [-1, -1, -1]
 
 
-def test_there_are_no_more_clusters_than_vectors() -> None:
-    assert sorted(spherical_kmeans(np.eye(3, dtype=np.float32), 9, 0).tolist()) == [0, 1, 2]
-
-
 def test_new_vectors_join_the_nearest_of_the_clusters_there_are() -> None:
     vectors = np.array([[1, 0], [0, 1], [0.8, 0.6], [0, 0], [0.1, 0.99]], np.float32)
     assert assigned(vectors, np.array([0, 1, -1, -1, -1])).tolist() == [0, 1, 0, -1, 1]

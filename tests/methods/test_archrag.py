@@ -15,9 +15,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.methods.archrag import ArchRAGConfig
-from stratagraph.methods.archrag.build import CHANGES, opened
+from stratagraph.methods.archrag.build import CHANGES
 from stratagraph.methods.archrag.compose import FILTER
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_sound, documents, written_summary
@@ -160,15 +158,6 @@ def test_any_augmentation_with_any_clustering(augmentation: str, clustering: str
     assert levels_of(index)
 
 
-@pytest.mark.parametrize("quality", [None, "RBER", "surprise"])
-def test_communities_of_leidenalg_keep_the_bounds(quality: str | None) -> None:
-    pytest.importorskip("leidenalg")
-    config = {"archrag": {"clustering": "leidenalg", "quality": quality, "max_community": 6}}
-    index = built(GRAPHS["clusters"], config=config)
-    assert_hierarchy(index)
-    assert levels_of(index)[0] < 24
-
-
 def test_a_clustering_of_the_users_own(tmp_path: Any) -> None:
     def pairs(vectors: Any, ends: Any, weights: Any, bound: int) -> Any:
         return np.arange(len(vectors)) // 2
@@ -295,49 +284,7 @@ def test_a_filter_is_exact_and_tight() -> None:
     assert graph.entities > sum(map(passes, entities)) > 0
 
 
-@pytest.mark.parametrize(
-    "settings", [{"mode": "paper", "codes": "float32", "ef": 120}, {"mode": "paper", "ef": 64, "links": 8}]
-)
-def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) -> None:
-    index = built({"documents": documents(60)}, config={"archrag": settings})
-
-    def found() -> CHNSW:
-        return opened(snapshot_of(index).part("archrag").arrays)
-
-    def agrees() -> bool:
-        question = documents(8)[7].text
-        scanned = index.retrieve(question, k=5, fill=False, where=lambda metadata: True)
-        return index.retrieve(question, k=5, fill=False).hits[0].id == scanned.hits[0].id
-
-    for change in (
-        lambda: None,
-        lambda: index.insert(documents(2, start=60)),
-        lambda: index.delete(["doc-004"]),
-    ):
-        change()
-        told = found().options
-        assert {"ef": told.ef, "mode": told.mode, "codes": told.codes, "breadth": told.breadth}.items() >= {
-            (name, value) for name, value in settings.items() if name != "links"
-        }
-        assert agrees()
-    if "ef" in settings:
-        assert set(found().ef) == {settings["ef"]}
-    index.add_method("archrag", ArchRAGConfig())
-    assert found().options.mode == "fast"
-    assert found().options.ef is None
-
-
 # Amounts
-
-
-def test_no_level_crowds_out_the_others() -> None:
-    index = built(clustered(40, 6))
-    count = 1 + len(levels_of(index))
-    found = index.retrieve("topic c2 a topic c2 b", k=3 * count, relations=False, fill=False)
-    assert {hit.level for hit in found.hits[:count]} == set(range(count))
-    assert [
-        hit.id for hit in index.retrieve("topic c2 a topic c2 b", k=count, relations=False, fill=False)
-    ] == [hit.id for hit in found.hits[:count]]
 
 
 def test_so_many_of_each_level_with_their_relations_and_nothing_else() -> None:
@@ -530,17 +477,6 @@ def test_the_index_is_brought_up_to_date_and_finds_what_a_scan_finds() -> None:
     index.delete([document.id for document in documents(70)[10:]])
     assert changes() == 0
     assert_hierarchy(index)
-
-
-def test_what_is_deleted_leaves_the_communities_sound() -> None:
-    model = CountingModel()
-    index = built(clustered(40, 6), llm=model)
-    made = report_calls(model)
-    index.delete(["d0003"])
-    assert_hierarchy(index)
-    assert report_calls(model) - made <= made / 4
-    text = json.dumps([(node.text, dict(node.extra)) for node in tables(index)[2]])
-    assert "d0003" not in text
 
 
 def test_what_large_deletions_leave_is_clustered_anew() -> None:

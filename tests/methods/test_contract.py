@@ -116,14 +116,6 @@ def test_what_is_not_sound_is_noticed(built: sg.Index, grouped: str) -> None:
 # Updates equal builds
 
 
-def test_insert_equals_rebuild(call: Caller, method: str) -> None:
-    whole = call.build(documents(40), method=method, llm=CountingModel())
-    grown = call.build(documents(30), method=method, llm=CountingModel())
-    report = call(grown, "insert", documents(10, start=30))
-    assert len(report.added) == 10
-    assert_equal_states(state_after_update(grown, method), state_after_update(whole, method))
-
-
 @BOTH
 def test_changed_metadata_is_an_update_without_model_calls(call: Caller, method: str) -> None:
     model = CountingModel()
@@ -284,13 +276,6 @@ def test_a_filter_never_leaks_through_a_summary(built: sg.Index, call: Caller, m
             assert "harbour" not in hit.text
 
     assert call(built, "retrieve", "ferry", method=method, where={"topic": "nowhere"}).hits == ()
-
-
-def test_sources_are_exact(built: sg.Index, call: Caller, method: str) -> None:
-    known = {chunk[0]: chunk[1] for chunk in state(built, method)["corpus"]["chunks"]}
-    for hit in call(built, "retrieve", "lantern", k=500, method=method):
-        assert hit.sources
-        assert set(hit.documents) == {known[source] for source in hit.sources}
 
 
 # Models that fail

@@ -14,7 +14,6 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import BudgetExceeded
 from stratagraph.ingest.extraction.stage import distribute
-from stratagraph.ingest.extraction.stored import from_json, to_json
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from tests.store.support import traces_of
 
@@ -50,19 +49,6 @@ def graph_state(index: sg.Index) -> tuple[dict[str, Any], dict[str, Any]]:
 def entities(index: sg.Index) -> dict[str, tuple[str, ...]]:
     """Documents by entity."""
     return {entity.id: entity.documents for entity in index.entities()}
-
-
-@pytest.mark.parametrize("config", [{}, BY_MODEL], ids=["without a model", "by the model"])
-def test_insert_and_delete_equal_building(call: Caller, config: dict[str, Any]) -> None:
-    def build(docs: list[sg.Document]) -> sg.Index:
-        return call.build(docs, llm=CountingModel(spoken), config=config)
-
-    grown = build(documents(30))
-    call(grown, "insert", documents(10, start=30))
-    whole = build(documents(40))
-    assert graph_state(grown) == graph_state(whole)
-    call(grown, "delete", [document.id for document in documents(10, start=30)])
-    assert graph_state(grown) == graph_state(build(documents(30)))
 
 
 def test_each_chunk_is_asked_about_once(call: Caller, tmp_path: Path) -> None:
@@ -252,18 +238,3 @@ def test_a_model_that_finds_nothing_is_noted(call: Caller) -> None:
     model = CountingModel(lambda p: '{"entities": []}' if "<passages>" not in p else written_summary(p))
     index = call.build(documents(5), llm=model, config=BY_MODEL)
     assert index.last_report.notes["chunks in which nothing was found"] == 5
-
-
-def test_an_extraction_survives_its_json() -> None:
-    one = sg.Extraction(
-        units=(sg.SemanticUnit("Ada, née Bo", ("Ada", "Bo")),),
-        entities=(sg.EntityMention("Ada", "person", 'said "yes"'), sg.EntityMention("Bo", "", "Ada, née Bo")),
-        relations=(
-            sg.RelationMention("Ada", "Bo", "is", 2.5),
-            sg.RelationMention("Bo", "Ada", "Ada, née Bo"),
-        ),
-        terms=("salt tithe",),
-    )
-    read = from_json(to_json(one))
-    assert read == one
-    assert read.entities[1].description is read.relations[1].description is read.units[0].text

@@ -12,17 +12,13 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
-from stratagraph.ingest.names.index import NameIndex
-from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.base import SearchQuestion
 from stratagraph.methods.noderag import NodeRAGOptions
-from stratagraph.methods.noderag.build import TITLES
 from stratagraph.methods.noderag.config import TYPES
-from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeKind, EdgeList, Heterograph, matches
+from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeKind, EdgeList
 from stratagraph.methods.noderag.search import HeterographSearcher, blended, diverse
 from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.opened import opened, searcher_of, snapshot_of
-from stratagraph.types.question import Allowed
+from stratagraph.testing.opened import searcher_of, snapshot_of
 from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 PEOPLE = ("Ada", "Bela", "Cyra", "Doro", "Emil", "Fred", "Gala", "Hugo")
@@ -143,36 +139,7 @@ def test_seven_types_and_every_kind_of_edge(index: sg.Index) -> None:
     assert merged == np.count_nonzero(edges.semantic & (edges.kinds != EdgeKind.SEMANTIC))
 
 
-def test_matching_joins_elements_to_their_community_and_cluster_alone() -> None:
-    nodes = np.array([10, 11, 12, 13, 14])
-    pairs = matches(nodes, np.array([0, 0, 1, 0, 0]), np.array([2, 1, 2, 2, -1]), np.array([3, 4]))
-    assert sorted(map(tuple, pairs.tolist())) == [(13, 10)]
-
-
 # The walk
-
-
-def test_the_walk_is_the_printed_recurrence(index: sg.Index) -> None:
-    """ERRATA N4, by dense matrices over the stored edges."""
-    heterograph = Heterograph(stored(index).arrays)
-    size = heterograph.layout.size
-    weights = np.zeros((size, size))
-    edges = edges_of(index)
-    both = edges.semantic & (edges.kinds != EdgeKind.SEMANTIC)
-    for (a, b), weight in zip(edges.ends.tolist(), np.where(both, 2.0, 1.0), strict=True):
-        weights[a, b] = weights[b, a] = weight
-    totals = weights.sum(axis=1, keepdims=True)
-    transition = np.divide(weights, totals, where=totals > 0, out=np.zeros_like(weights))
-    entries = searcher(index)._entries.search(query("Where did Ada meet Guest 3?"), NodeRAGOptions())
-    start = np.zeros(size)
-    start[entries.nodes] = entries.weights / entries.weights.sum()
-    mass = start
-    for _ in range(2):
-        mass = 0.5 * start + 0.5 * (transition.T @ mass + start * mass[totals[:, 0] == 0].sum())
-    nodes, found = searcher(index)._walk(entries, NodeRAGOptions())
-    dense = np.zeros(size)
-    dense[nodes] = found
-    assert dense == pytest.approx(mass, abs=1e-6)
 
 
 # Dual search and its switches
@@ -202,44 +169,6 @@ def test_a_title_is_an_entry_point() -> None:
     assert "O" in {TYPES[kind] for kind in layout.types(entries.nodes).tolist()}
     without = searcher(index)._entries.search(query(text), NodeRAGOptions(names=False))
     assert {TYPES[kind] for kind in layout.types(without.nodes).tolist()} <= set("SAH")
-
-
-@pytest.mark.parametrize("types", [("S", "A", "H"), ("A", "H"), ("T", "A")])
-@pytest.mark.parametrize("filtered", [False, True])
-def test_entry_points_by_similarity_are_the_nearest_of_their_types(
-    index: sg.Index, types: tuple[str, ...], filtered: bool
-) -> None:
-    """By brute force over all vectors; a filter leaves what came from admitted chunks alone."""
-    own, asked = stored(index), query("Where did Ada meet Guest 3?", names=False, entry_types=types)
-    layout, size = searcher(index)._layout, snapshot_of(index).size
-    allowed = np.arange(size) % 8 == 0 if filtered else np.ones(size, np.bool_)
-    if filtered:
-        over = opened(index, "noderag")
-        asked = replace(asked, allowed=Allowed(allowed, over.graph.sources, over.sources))
-    vectors = np.concatenate([snapshot_of(index).vectors, own.arrays["entries.vectors"]])
-    nodes = np.concatenate([np.arange(size), layout.first("S") + np.arange(len(vectors) - size)])
-    sources = [*([row] for row in range(size)), *_sources_of(index, nodes[size:])]
-    kinds = [TYPES[kind] for kind in layout.types(nodes)]
-    wanted = [
-        (-score, node)
-        for node, score, kind, rows in zip(
-            nodes.tolist(), (vectors @ asked.vector).tolist(), kinds, sources, strict=True
-        )
-        if kind in types and score > 0 and allowed[rows].all()
-    ]
-    found = searcher(index)._entries.search(asked, asked.options)
-    assert found.nodes.tolist() == sorted(node for _, node in sorted(wanted)[:10])
-
-
-def _sources_of(index: sg.Index, nodes: Any) -> list[list[int]]:
-    layout, graph = searcher(index)._layout, snapshot_of(index).part("graph")
-    rows = [
-        graph.nodes([node - layout.first("N")])[0]
-        if node < layout.first("A")
-        else stored(index).nodes([node - layout.first("A")])[0]
-        for node in nodes.tolist()
-    ]
-    return [list(row.sources) for row in rows]
 
 
 def test_what_has_nothing_to_do_with_the_question_is_no_entry_point(index: sg.Index) -> None:
@@ -346,30 +275,6 @@ def test_an_important_entity_stays_important_over_updates() -> None:
     after = {node.extra["entity"] for node in _attributes(index)}
     assert before
     assert before <= after
-
-
-def test_an_update_brings_titles_and_zero_vectors_up_to_date() -> None:
-    """They are what a build makes of the titles and vectors that are there."""
-    index = built(40, Writer())
-    documents, given = village(3, start=40)
-    changes = [
-        lambda: index.insert(documents, extraction=given),
-        lambda: index.delete(["day-007", "day-041"]),
-    ]
-    for change in changes:
-        change()
-        part = stored(index)
-        titles = [node.text for node in part.nodes(range(part.size)) if node.kind == "overview"]
-        made = NameIndex.build(titles)
-        assert {name for name in part.arrays if name.startswith(TITLES)} == {
-            f"{TITLES}{name}" for name in made
-        }
-        for name, array in made.items():
-            np.testing.assert_array_equal(part.arrays[f"{TITLES}{name}"], array, name)
-        vectors = np.asarray(part.arrays["entries.vectors"])
-        np.testing.assert_array_equal(
-            part.arrays["entries.zeros"], Nearest.index(vectors, "entries")["entries.zeros"].values
-        )
 
 
 def _attributes(index: sg.Index) -> list[Any]:

@@ -121,29 +121,6 @@ def test_edges_of_similarity_hold_of_what_their_ends_are(seed: int, monkeypatch:
     assert Entities.of(index).edges == Entities.of(build(documents)).edges
 
 
-def test_who_lost_all_relations_with_a_name_that_is_none_has_edges_of_similarity(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(building, "_MANY", 1)
-    monkeypatch.setattr(drift, "FRESH_SHARE", 1.0)
-    chance = random.Random(1)
-    documents = {each.id: each for each in (told(number, chance) for number in range(60))}
-    documents["met"] = sg.Document("met", "Zorrin met Quill Oberon with lamp and rope and tide.")
-    documents["seen"] = sg.Document("seen", "In the old harbour they had seen Zorrin with copper.")
-    index = build(documents)
-    graph = snapshot_of(index).part("graph")
-    (oberon,) = [
-        node.id
-        for node in graph.nodes(range(int(graph.arrays["counts"][0])))
-        if node.extra["name"] == "Quill Oberon"
-    ]
-    assert Entities.of(index).degrees[oberon] == 1
-    index.delete(["seen"])  # a word that only begins a sentence is no name
-    now = Entities.of(index)
-    assert now.degrees[oberon] == 0
-    assert_none_is_alone(now)
-
-
 def build(documents: dict[str, sg.Document]) -> sg.Index:
     return sg.build_index(
         list(documents.values()), "archrag", embedder=sg.HashingEmbedder(64), progress=False

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.kernels import augment
 from stratagraph.methods import NAMES
-from stratagraph.methods.archrag.build import ADDED_ABOVE
 from stratagraph.store import nodes, records
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
@@ -91,36 +89,6 @@ def test_the_groups_of_a_tree_are_made_anew_when_many_chunks_are_new() -> None:
 
 def _made_of(index: sg.Index, method: str) -> list[tuple[str, int, list[str]]]:
     return sorted((node.kind, node.level, sorted(node.sources)) for node in index.nodes(method))
-
-
-def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = sg.Config(methods={"archrag": {"max_community": 4}})
-    index = sg.build_index(meetings(240), "archrag", config=config, embedder=FakeEmbedder(), progress=False)
-    rows, before = _edges_above(index)
-    assert len(before) > 1
-
-    def of_all(*_: object) -> None:
-        raise AssertionError("all nodes of a level looked for neighbours")
-
-    monkeypatch.setattr(building, "_MANY", 1)  # else all would, on levels of a few dozen communities
-    monkeypatch.setattr(augment, "_nearest", of_all)
-    index.insert([sg.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
-    now, after = _edges_above(index)
-    assert {edge for edge in before if edge <= now.keys()} == before  # nothing of these communities changed
-    assert before < after
-    came = now.keys() - rows.keys()
-    assert all(edge & came for edge in after - before)  # others did not look for neighbours
-
-
-def _edges_above(index: sg.Index) -> tuple[dict[str, int], set[frozenset[str]]]:
-    """The level of each community, by id, and the edges of similarity that were added between two of them."""
-    part = snapshot_of(index).part("archrag")
-    ids = part.ids(range(part.size))
-    starts = part.arrays["levels.starts"]
-    levels = {name: int((starts <= row).sum()) for row, name in enumerate(ids)}
-    edges = {frozenset((ids[one], ids[other])) for one, other in part.arrays[ADDED_ABOVE].tolist()}
-    assert all(len({levels[each] for each in edge}) == 1 for edge in edges)
-    return levels, edges
 
 
 @pytest.mark.parametrize(

@@ -331,30 +331,6 @@ def test_clusterings_find_planted_communities_and_any_graph_is_divided(name: str
         assert labels.min() >= 0
 
 
-def test_codicil_agrees_with_the_rule_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusterings, "CONTENT_NEIGHBOURS", 6)
-    rng = np.random.default_rng(5)
-    vectors = rng.standard_normal((60, 5))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosines, ends = unit @ unit.T, rng.integers(0, 60, (150, 2))
-    around = {node: {node} for node in range(60)}
-    nearest = [(a, b) for a in range(60) for b in np.argsort(-cosines[a])[:7].tolist()]
-    for a, b in [*ends.tolist(), *nearest]:
-        around[a].add(b)
-        around[b].add(a)
-    kept = set()
-    for node, own in around.items():
-        near = sorted(own - {node})
-        jaccard = np.array([len(own & around[b]) / len(own | around[b]) for b in near])
-        content = np.maximum(cosines[node, near], 1e-3)
-        score = sum((each - each.mean()) / (each.std() or 1) for each in (content, jaccard))
-        best = np.argsort(-score)[: int(np.ceil(np.sqrt(len(near))))]
-        kept |= {(min(node, near[at]), max(node, near[at])) for at in best}
-    found, weights = clusterings.codicil(vectors, ends, np.ones(len(ends)))
-    assert {tuple(row) for row in found.tolist()} == kept
-    assert weights == pytest.approx(np.maximum(cosines[found[:, 0], found[:, 1]], 1e-3), abs=1e-5)
-
-
 def test_the_grid_is_a_choice_of_the_method() -> None:
     clusterings.register()
     texts = [f"{name} {n} knows {name} {n + 1} and {name} {n + 2}." for name in PLACES[:4] for n in range(6)]
