@@ -15,9 +15,9 @@ from stratagraph.text.statements import Statement, title_line
 from stratagraph.text.statements import statements as divide
 from stratagraph.text.stopwords import MONTHS_AND_WEEKDAYS
 
-_MARKS = ("#", "```", "~~~")
-_ATX = re.compile(r" {0,3}#{1,6}\s+\S")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ATX = re.compile(r"^ {0,3}#{1,6}\s+\S[^\n]*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})[ \t]*([^\n]*)$", re.MULTILINE)
+_VISIBLE = re.compile(r"[^\s]")
 _LONGEST_BYLINE = 120  # characters
 _BYLINES = 4096  # answers that are remembered: a text is asked about as a whole, then by sentence
 _PLACED = re.compile(
@@ -42,34 +42,39 @@ def statements(text: str, *, most: int | None = None) -> list[Statement]:
 
     Headings and fenced code of Markdown state nothing. A text of nothing else has all its statements.
     """
-    found = divide(_prose(text), title_line(text)[1])
+    found = divide(_ATX.sub(blank, unfenced(text)), title_line(text)[1])
     bodies = (each for each in found if not is_byline(text, each.start, each.end))
     return list(islice(bodies, most)) or divide(text)[:most]
 
 
-def _prose(text: str) -> str:
-    """The text with blanks in place of Markdown's headings and fenced code."""
-    if not any(mark in text for mark in _MARKS):
+def unfenced(text: str) -> str:
+    """A text of the same length with spaces in place of fenced code.
+
+    Code of a passage may have lost a fence to the passage before or after it: a fence without a language ends
+    code that begins the passage, and code without an end goes on to the end.
+    """
+    fences = list(_FENCE.finditer(text))
+    if not fences:
         return text
-    lines = text.split("\n")
-    fences = [(at, match[1]) for at, line in enumerate(lines) if (match := _FENCE.match(line))]
-    fence = ""
-    if fences:
-        # A text may have been cut out of fenced code. Its first fence then ends the code: such a fence has
-        # nothing behind it, and a blank line, or the end, below it.
-        first, mark = fences[0]
-        is_last_line = first + 1 == len(lines) or not lines[first + 1].strip()
-        fence = mark if lines[first].strip() == mark and is_last_line else ""
-    marks = dict(fences)
-    silent: set[int] = set()
-    for at, line in enumerate(lines):
-        mark = marks.get(at)
-        ends = mark is not None and (not fence or mark.startswith(fence))
-        if fence or ends or _ATX.match(line):
-            silent.add(at)
-        if ends and mark is not None:
-            fence = "" if fence else mark
-    return "\n".join(" " * len(line) if at in silent else line for at, line in enumerate(lines))
+    parts, place, opened = [], 0, None
+    first = fences[0]
+    if not first[2].strip() and sum(each[1][0] == first[1][0] for each in fences) % 2:
+        opened = first[1]  # the end of code that began before the passage
+    for fence in fences:
+        if opened is None:
+            parts.append(text[place : fence.start()])
+            place, opened = fence.start(), fence[1]
+        elif not fence[2].strip() and fence[1].startswith(opened):
+            parts.append(_VISIBLE.sub(" ", text[place : fence.end()]))
+            place, opened = fence.end(), None
+    rest = text[place:]
+    parts.append(rest if opened is None else _VISIBLE.sub(" ", rest))
+    return "".join(parts)
+
+
+def blank(match: re.Match[str]) -> str:
+    """Spaces in place of a match."""
+    return _VISIBLE.sub(" ", match[0])
 
 
 @lru_cache(_BYLINES)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stratagraph.ingest.extraction.candidates import noun_phrases, occurrences, uncased
 from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, Mention, mentions
-from stratagraph.ingest.headings import is_byline
+from stratagraph.ingest.headings import blank, is_byline, unfenced
 from stratagraph.text.sentences import sentences
 from stratagraph.text.statements import markup_free, statements, title_line, whole_fields
 from stratagraph.text.stopwords import ENGLISH, stop_words
@@ -46,7 +46,6 @@ QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)
 # A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
 _ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
 
-_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,}|:{3,})[ \t]*([^\n]*)$", re.MULTILINE)
 _MARKUP = re.compile(
     r"^[ \t]*(?:\$[ ][a-z]|>>>[ ])[^\n]*(?:\n[ \t]*\.\.\.[ ][^\n]*)*$"  # a session in a terminal
     r"|^[ \t]*(?:/{3}|!{3}|\?{3}\+?)[ \t]*[\w-]*"  # an admonition and its kind
@@ -60,7 +59,6 @@ _MARKUP = re.compile(
     r"|(?=[^`\n]*[^\w`\n.])(?:(?!'')[^`\n]){1,200})\1(?!`)",
     re.MULTILINE,
 )
-_VISIBLE = re.compile(r"[^\s]")
 
 
 class _Names:
@@ -177,30 +175,8 @@ def prose(text: str) -> str:
     """A text of the same length with spaces in place of code, tags, targets of links and headers of tables.
 
     Documentation in Markdown is full of capitals that name nothing: keywords, classes, headers of tables.
-    Fenced blocks of a passage may have lost a fence to the passage before or after it: a fence without a
-    language ends a block that begins the passage, and a block without an end goes on to the end.
     """
-    return _MARKUP.sub(lambda markup: _VISIBLE.sub(" ", markup[0]), _unfenced(text))
-
-
-def _unfenced(text: str) -> str:
-    fences = [each for each in _FENCE.finditer(text) if each[1][0] != ":"]
-    if not fences:
-        return text
-    parts, place, opened = [], 0, None
-    first = fences[0]
-    if not first[2].strip() and sum(each[1][0] == first[1][0] for each in fences) % 2:
-        opened = first[1]  # the end of a block that began before the passage
-    for fence in fences:
-        if opened is None:
-            parts.append(text[place : fence.start()])
-            place, opened = fence.start(), fence[1]
-        elif not fence[2].strip() and fence[1].startswith(opened):
-            parts.append(_VISIBLE.sub(" ", text[place : fence.end()]))
-            place, opened = fence.end(), None
-    rest = text[place:]
-    parts.append(rest if opened is None else _VISIBLE.sub(" ", rest))
-    return "".join(parts)
+    return _MARKUP.sub(blank, unfenced(text))
 
 
 def _title_names(title: str, body: str, names: _Names, *, heading: bool) -> str:
