@@ -43,7 +43,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.of("relations.described", np.bool_, (relations,))
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
-        _check_words(checks, chunks)
         checks.of("uncondensed", np.bool_, (entities + relations,))
         _check_tables(checks, chunks)
         checks.of(MARKS, np.uint64, (entities + relations + units, 2))
@@ -56,23 +55,21 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
             checks.of("mentions.codes", np.uint8, (entities, -(-dimension // 8)))
             checks.of("mentions.keys", np.uint64, (entities,))
 
+        checks.of("lexical.language", np.uint8, (None,))
+        checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
+        checks.of("lexical.lengths", np.uint32, (chunks,))
+        checks.of("lexical.markers", np.int64, (len(MARKED),))
+        keys = checks.of("lexical.keys", np.uint64, (None,))
+        check_ascending(keys, "lexical.keys", strictly=True)
+        rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)
+        checks.rows("lexical.counts", 256, rows.shape, dtype=np.uint8, start=1)
+        checks.borders("lexical.starts", len(rows), len(keys))
+
 
 def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise `Damaged` if the graph lacks the vectors of its entities, which some methods need."""
     with damage("graph"):
         Checks(arrays).any("vectors")
-
-
-def _check_words(checks: Checks, chunks: int) -> None:
-    checks.of("lexical.language", np.uint8, (None,))
-    checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
-    checks.of("lexical.lengths", np.uint32, (chunks,))
-    checks.of("lexical.markers", np.int64, (len(MARKED),))
-    keys = checks.of("lexical.keys", np.uint64, (None,))
-    check_ascending(keys, "lexical.keys", strictly=True)
-    rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)
-    checks.rows("lexical.counts", 256, rows.shape, dtype=np.uint8, start=1)
-    checks.borders("lexical.starts", len(rows), len(keys))
 
 
 def _check_tables(checks: Checks, chunks: int) -> None:

@@ -122,17 +122,19 @@ class Grouping:
         """The chunk of each row of a table."""
         return np.repeat(np.arange(self._chunks), np.diff(self[f"{table}.starts"]))
 
-    def _count(self, places: Rows, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-        """How often each string is among places."""
-        counts: NDArray[Any] = np.bincount(places, weights, len(self.strings.keys))
-        return counts
-
     # Names and terms
 
     def _decide(self, renamed: Sequence[Mapping[str, str]]) -> None:
         """Decide which names and terms become entities, and which names go under others."""
-        frequency = self._count(self._term)
-        supported = self._supported(frequency)
+        frequency = np.bincount(self._term, minlength=len(self.strings.keys))
+        # A name is without doubt in one chunk at least, and in one (`DOUBTFUL_SHARE`) for each chunk in which
+        # a term of two words begins with it as a lower-case word.
+        count = len(self.strings.keys)
+        certain = np.bincount(self._name[self["mentions.role"] == CERTAIN], minlength=count)
+        two = (self["phrases.form"] & TWO_WORDS) != 0
+        first = self.strings.find(self["phrases.head"][two])
+        lower = np.bincount(first[first >= 0], frequency[self._phrase[two]][first >= 0], count)
+        supported = certain >= np.maximum(1, DOUBTFUL_SHARE * lower)
         target = np.where(supported, np.arange(len(supported)), -1)
         chosen = self._chosen(frequency)
         nameless = self._name_of[chosen] < 0
@@ -159,18 +161,6 @@ class Grouping:
         lost = set(zip(*(each[joined].tolist() for each in said), strict=True))
         self.notes["relations of an entity with its alias dropped"] += len(lost)
         return led
-
-    def _supported(self, frequency: Rows) -> NDArray[np.bool_]:
-        """The names that the corpus supports.
-
-        A name is without doubt in one chunk at least, and in one (`DOUBTFUL_SHARE`) for each chunk in which a
-        term of two words begins with it as a lower-case word.
-        """
-        certain = self._count(self._name[self["mentions.role"] == CERTAIN])
-        two = (self["phrases.form"] & TWO_WORDS) != 0
-        first = self.strings.find(self["phrases.head"][two])
-        lower = self._count(first[first >= 0], frequency[self._phrase[two]][first >= 0])
-        return certain >= np.maximum(1, DOUBTFUL_SHARE * lower)
 
     def _addressed(self, supported: NDArray[np.bool_]) -> dict[int, int]:
         """The names that those with a form of address stand for (`candidates.ADDRESSES`)."""
@@ -252,7 +242,7 @@ class Grouping:
 
     def _shown(self, names: Rows, row: Rows) -> Rows:
         """The most frequent spelling of each name itself, else of its aliases, as strings."""
-        times = self._count(self._spelling, self["mentions.times"]).astype(np.int64)
+        times = np.bincount(self._spelling, self["mentions.times"], len(self.strings.keys)).astype(np.int64)
         spelt = np.flatnonzero(times)
         owner = self._target[self._name_of[spelt]]
         spelt, owner = spelt[owner >= 0], row[owner[owner >= 0]]
