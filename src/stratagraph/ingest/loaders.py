@@ -12,8 +12,7 @@ from pathlib import Path
 
 from stratagraph.ingest.bounded_reading import BoundedReader
 from stratagraph.ingest.files.contents import STREAMED_ABOVE, FileContents, documents_in, guarded, is_apart
-from stratagraph.ingest.files.walk import FoundFile, Walk
-from stratagraph.ingest.roots import Roots, real_path
+from stratagraph.ingest.files.walk import FoundFile, Roots, Walk, real_path
 from stratagraph.mapping import as_mapper, in_order
 from stratagraph.types.protocols import Mapper
 from stratagraph.types.records import Document, StreamedDocument

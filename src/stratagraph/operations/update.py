@@ -21,8 +21,7 @@ import numpy as np
 
 from stratagraph.config import Config
 from stratagraph.errors import SettingsConflict, VectorStoreError
-from stratagraph.ingest.before import Before
-from stratagraph.ingest.carryover import Kept, TextsOnly
+from stratagraph.ingest.carryover import Before, Kept, TextsOnly
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.extraction.stage import extract_corpus
 from stratagraph.ingest.graph.stage import NAME as GRAPH

@@ -11,7 +11,6 @@ markdown    Markdown, notebooks, reStructuredText
 mail        messages and mailboxes
 pdf         PDF
 rows        CSV, XLSX, JSON: a record is a statement
-shown       the value of a cell as a spreadsheet shows it
 walk        the files below a path
 
 Some readers need the extra `files`. Without it, such a file is skipped with a message that names the extra.

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import Before
-from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, Kept, Keys, keys_of
+from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, Before, Kept, Keys, keys_of
 from stratagraph.ingest.checks import damage
 from stratagraph.ingest.extraction.stage import ExtractionConfig
 from stratagraph.ingest.graph.describe import Describer, GraphNodes, entity_text, relation_id

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import Before
-from stratagraph.ingest.carryover import VECTORS, Keys, Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.carryover import VECTORS, Before, Keys, Labels, needs_reclustering, previous_labels
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.marks import Marks, combined, label_sums, mixed
