@@ -198,7 +198,7 @@ def _take_vectors(previous: Stored, embedded: Vectors, texts: Sequence[str], vec
 
 
 class Before:
-    """The previous graph, found by the keys of ids, by the rows of the present one. Reads arrays, and no nodes.
+    """The previous graph, by the rows of the present one. Reads arrays, and no nodes.
 
     Parameters
     ----------
