@@ -75,13 +75,17 @@ class BoundedTable:
             raise VectorStoreError(
                 f"{self.name} has not answered {MOST_CALLS} earlier calls; it was not asked to {what}"
             )
-        future: Future[R] = Future()
-        threading.Thread(
-            target=_run,
-            args=(future, self._under_way, function, *arguments),
-            daemon=True,
-            name="stratagraph-vectors",
-        ).start()
+        future, under_way = Future[R](), self._under_way
+
+        def run() -> None:
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+            finally:
+                under_way.release()
+
+        threading.Thread(target=run, daemon=True, name="stratagraph-vectors").start()
         try:
             return future.result(self._timeout)
         except TimedOut as error:
@@ -95,19 +99,6 @@ class BoundedTable:
             raise
         except Exception as error:
             raise VectorStoreError(f"{self.name} could not {what}: {_described(error)}") from error
-
-
-def _run(
-    future: Future[R], under_way: threading.BoundedSemaphore, function: Callable[..., R], *arguments: Any
-) -> None:
-    try:
-        result = function(*arguments)
-    except BaseException as error:
-        future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-    else:
-        future.set_result(result)
-    finally:
-        under_way.release()
 
 
 def _described(error: Exception) -> str:

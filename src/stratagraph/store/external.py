@@ -28,7 +28,7 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.pool import Halves, Pool, PooledVectors, PoolWriter, hashes_of, zero_hash
 from stratagraph.store.rows import BATCH, Fields, TableRows, mark, new_identity
-from stratagraph.store.segments import KeyIndex, Keys, Plan
+from stratagraph.store.segments import KeyIndex, Keys
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import DOCUMENT_FIELD, KIND_FIELD
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
@@ -286,9 +286,7 @@ class ExternalWriter:
     base: ExternalPool | None
     restore: bool = False
 
-    def write(
-        self, pool: PoolWriter, plan: Plan, fields: Fields, generation: int, journal: Journal
-    ) -> dict[str, str]:
+    def write(self, pool: PoolWriter, fields: Fields, generation: int, journal: Journal) -> dict[str, str]:
         """Add the new rows beside the existing ones, and return the manifest's entry for the rows.
 
         The journal lists all rows first that this adds or that are to be removed after publishing.
@@ -296,7 +294,7 @@ class ExternalWriter:
         """
         kept = None if self.restore else self.base
         identity = new_identity() if kept is None else kept.rows.identity
-        hashes = pool.hashes(plan)
+        hashes = pool.hashes()
         keys, old_keys = fields.keys(hashes), _NONE if kept is None else kept.keys
         stored = hashes != zero_hash(pool.dimension)
         new_slots = np.flatnonzero(stored & ~np.isin(keys, old_keys))
@@ -312,7 +310,7 @@ class ExternalWriter:
         rows = TableRows(self.table, identity, pool.dimension)
         for start in range(0, len(new_slots), BATCH):
             slots = new_slots[start : start + BATCH]
-            halves = pool.halves(plan, slots)
+            halves = pool.halves(slots)
             rows.put(keys[slots], halves, [fields.text(slot) for slot in slots.tolist()])
             if not start:
                 _require_alike(rows, keys[slots], halves)

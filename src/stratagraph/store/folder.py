@@ -96,14 +96,9 @@ class IndexFolder:
         large files is compared with checksums, now and for later generations (`checksums.Check`). With
         `stale_ok`, the vector store (`table`) may lack rows of the generation, to repair them.
 
-        Raises
-        ------
-        NotAnIndex
-            If there is no folder, no index in it, or only an unfinished first build.
-        FormatMismatch, Damaged
-            If it cannot be read; the message names the file.
-        VectorStoreError
-            If the vectors are in a store that is not given, or lacks the rows of this generation.
+        `NotAnIndex` if there is no folder, no index in it, or only an unfinished first build;
+        `FormatMismatch` or `Damaged` names the file that cannot be read; `VectorStoreError` if the vectors
+        are in a store that is not given, or lacks the rows of this generation.
         """
         folder = cls(found_layout(path), check=as_check(check), table=table)
         folder._stale_ok = stale_ok

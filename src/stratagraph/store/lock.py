@@ -15,7 +15,6 @@ import tempfile
 import time
 import weakref
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -40,21 +39,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The holder of the lock, written beside it for people and for the message of `Locked`."""
-
-    pid: int
-    host: str
-    since: str
-    operation: str
-
-    def __str__(self) -> str:
-        here = self.pid == os.getpid() and self.host == socket.gethostname()
-        who = "this process" if here else f"process {self.pid} on {self.host}"
-        return f"{who} ({self.operation}, since {self.since})"
-
-
 class WriterLock:
     """The right to write in an index folder, as a context manager. Without an operation, no note is written.
 
@@ -75,14 +59,15 @@ class WriterLock:
         while not self._take():
             if time.monotonic() > deadline:
                 raise Locked(
-                    f"{self._folder.path} is being written by {self.holder() or 'another process'}; "
+                    f"{self._folder.path} is being written by {self._holder()}; "
                     "wait until it has finished, or stop it"
                 )
             time.sleep(0.01)
         if self._operation is not None:
-            holder = Holder(os.getpid(), socket.gethostname(), now(), self._operation)
+            note = {"pid": os.getpid(), "host": socket.gethostname()}
+            note |= {"since": now(), "operation": self._operation}
             with suppress(OSError, StoreError):  # without its name, as on a full disk, the lock holds as well
-                self._folder.write(NOTE, json.dumps(asdict(holder)).encode("utf-8"))
+                self._folder.write(NOTE, json.dumps(note).encode("utf-8"))
         return self
 
     def _take(self) -> bool:
@@ -122,12 +107,15 @@ class WriterLock:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def holder(self) -> Holder | None:
-        """The holder according to the note; None if it cannot be read."""
+    def _holder(self) -> str:
+        """Who writes, according to the note beside the lock."""
         try:
-            return Holder(**json.loads(self._folder.read(NOTE, most=10_000)))
-        except (OSError, ValueError, TypeError, StoreError, RecursionError):
-            return None
+            note = json.loads(self._folder.read(NOTE, most=10_000))
+            here = (note["pid"], note["host"]) == (os.getpid(), socket.gethostname())
+            who = "this process" if here else f"process {note['pid']} on {note['host']}"
+            return f"{who} ({note['operation']}, since {note['since']})"
+        except (OSError, ValueError, TypeError, LookupError, StoreError, RecursionError):
+            return "another process"
 
 
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()

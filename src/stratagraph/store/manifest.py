@@ -39,35 +39,17 @@ def _version() -> str:
 class Manifest:
     """The description of one generation, written last and read first.
 
-    Parameters
-    ----------
-    parts
-        Settings of each part (the extraction, the graph, the methods), by name.
-    methods
-        Names of the parts that are methods, the default one first.
-    embedder, dimension
-        Fingerprint of the embedder, and length of its vectors.
-    tokenizer
-        Tokenizer of the chunks.
-    config
-        Configuration of the corpus: chunking, extraction, models.
-    prompts
-        Fingerprints of the prompts, by name.
-    complete
-        For each part, whether a model made everything that a model can make of it.
-    roots
-        Path and prefix of each folder that files were read from, by its key in the documents' records.
-    spent
-        Calls and tokens of each chat model, in all operations that led to this generation.
-    version
-        Version of the package that wrote it.
-    generation, documents, chunks, nodes
-        Number of the generation, and counts (nodes: per part). Filled in on publishing.
-    vectors
-        For vectors in a vector store: the `identity` of the rows and the name of the `store`. Filled in on
-        publishing.
-    files
-        Every file of the generation, by its path in it. Filled in on publishing.
+    `parts` are the settings of each part (the extraction, the graph, the methods), and `methods` the names of
+    those that are methods, the default one first. `embedder` is the fingerprint of the embedder, `dimension`
+    that of its vectors, `tokenizer` that of the chunks; `config` configures the corpus: chunking, extraction,
+    models; `prompts` are fingerprints of the prompts. `complete` says for each part whether a model made
+    everything that a model can make of it. `roots` are path and prefix of each folder that files were read
+    from, by its key in the documents' records. `spent` are calls and tokens of each chat model, in all
+    operations that led to this generation. `version` is that of the package that wrote it.
+
+    Filled in on publishing: number of the `generation`, counts (`nodes`: per part), every file of the
+    generation (`files`), and for vectors in a vector store (`vectors`) the `identity` of the rows and the
+    name of the `store`.
     """
 
     parts: Mapping[str, Mapping[str, Any]]

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.store.arrays import Arrays
-from stratagraph.store.segments import FileWriter, KeyIndex, Keys, Plan, planned, segment_file
+from stratagraph.store.segments import FileWriter, KeyIndex, Keys, planned, segment_file
 from stratagraph.system.locks import cached_property
 from stratagraph.types.built import CarriedVectors
 from stratagraph.types.protocols import Rows, Vectors
@@ -216,22 +216,28 @@ class PoolWriter:
         self._order.append(order[fresh])
         return slots
 
-    def plan(self, *, out_of_use: float = 0.0, compact: bool = False) -> Plan:
-        """What becomes of the segments (`segments.planned`)."""
+    def write(
+        self,
+        writer: FileWriter,
+        *,
+        hashes_alone: bool = False,
+        out_of_use: float = 0.0,
+        compact: bool = False,
+    ) -> None:
+        """Write the new segments and link the others (`segments.planned`).
+
+        With `hashes_alone` no vectors are written, because a vector store holds them.
+        """
         used = np.zeros(self._count, np.bool_)
         for slots in self._slots.values():
             used[slots] = True
         order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
-        limits = {"fewest": FEWEST, "most": MOST_SEGMENTS}
-        sizes = list(map(len, self._base.hashes))
-        return planned(sizes, used, order, **limits, out_of_use=out_of_use, compact=compact)
-
-    def write(self, writer: FileWriter, plan: Plan, *, hashes_alone: bool = False) -> None:
-        """Write the new segments and link the others.
-
-        With `hashes_alone` no vectors are written, because a vector store holds them.
-        """
-        every = self._all()
+        sizes, limits = list(map(len, self._base.hashes)), {"fewest": FEWEST, "most": MOST_SEGMENTS}
+        plan = planned(sizes, used, order, **limits, out_of_use=out_of_use, compact=compact)
+        self._all_slots, every = plan.slots, self._all()
+        # For each new slot, the number among the previous vectors followed by the new ones.
+        had = np.flatnonzero(plan.slots >= 0)
+        self._places = had[np.argsort(plan.slots[had])]
 
         def segments() -> Iterator[tuple[str, Arrays]]:
             for number, moved in enumerate(plan.moved):
@@ -242,28 +248,20 @@ class PoolWriter:
         writer.write(FOLDER, segments())
         writer.share(FOLDER, [self._base.files[number] for number in plan.kept])
 
-    def hashes(self, plan: Plan) -> Keys:
-        """The hash of each vector of the new generation, by slot."""
-        return np.concatenate([_NONE, *self._all().hashes])[_places(plan)]
+    def hashes(self) -> Keys:
+        """After `write`: the hash of each vector, by slot."""
+        return np.concatenate([_NONE, *self._all().hashes])[self._places]
 
-    def halves(self, plan: Plan, slots: Rows) -> Halves:
-        """Vectors of the new generation."""
-        return self._all().halves(_places(plan)[slots])
+    def halves(self, slots: Rows) -> Halves:
+        """After `write`: the vectors at some slots."""
+        return self._all().halves(self._places[slots])
 
-    def slots(self, plan: Plan) -> dict[str, dict[str, NDArray[np.uint32]]]:
-        """The slots of each array, by part and name."""
+    def slots(self) -> dict[str, dict[str, NDArray[np.uint32]]]:
+        """After `write`: the slots of each array, by part and name."""
         slots_of: dict[str, dict[str, NDArray[np.uint32]]] = {}
         for (part, name), slots in self._slots.items():
-            slots_of.setdefault(part, {})[name] = plan.slots[slots].astype(np.uint32)
+            slots_of.setdefault(part, {})[name] = self._all_slots[slots].astype(np.uint32)
         return slots_of
-
-
-def _places(plan: Plan) -> Rows:
-    """For each slot of the new generation, its number among the previous vectors followed by the new ones."""
-    had = np.flatnonzero(plan.slots >= 0)
-    places = np.zeros(len(had), np.int64)
-    places[plan.slots[had]] = had
-    return places
 
 
 _NONE: Keys = np.zeros(0, np.uint64)

@@ -142,21 +142,11 @@ def planned(
 ) -> Plan:
     """Plan which segments are kept and what is written.
 
-    Parameters
-    ----------
-    sizes
-        Of the segments there are.
-    used
-        Whether each item is needed: those in the segments, then new ones, shape (before + coming,).
-    order
-        The order in which new items are written: their numbers, from 0, shape (coming,).
-    fewest, most
-        Items in a new segment, and segments of a whole index, if there are enough items. A segment with less
-        than half of `fewest` is rewritten.
-    out_of_use
-        Share of a segment that may be unneeded if it is kept; 0 after a deletion.
-    compact
-        Whether everything is written anew.
+    `sizes` are those of the segments there are. `used` says whether each item is needed: those in the
+    segments, then new ones, shape (before + coming,). New items are written in the `order` of their numbers,
+    from 0, shape (coming,). A new segment has `fewest` items, and the index `most` segments, if there are
+    enough items; a segment with less than half of `fewest` is written again. A share of `out_of_use` may be
+    unneeded in one that is kept. `compact` writes everything anew.
     """
     starts = np.cumsum([0, *sizes])
     before = int(starts[-1])

@@ -278,21 +278,13 @@ def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bo
     methods, compared = tuple(manifests[0].methods), manifests
     if adding:
         own = [each.config.get("methods", {}) for each in manifests]
-        methods = tuple(
-            name
-            for name in methods
-            if all(name in each.methods for each in manifests)
-            and all(settings.get(name) == own[0].get(name) for settings in own)
-        )
-    if adding and methods:
-        compared = [
-            replace(
-                each,
-                methods=methods,
-                config={**each.config, "methods": {name: settings.get(name) for name in methods}},
-            )
-            for each, settings in zip(manifests, own, strict=True)
-        ]
+        in_all = [name for name in methods if all(name in each.methods for each in manifests)]
+        methods = tuple(name for name in in_all if all(each.get(name) == own[0].get(name) for each in own))
+        if methods:
+            common = {"methods": {name: own[0].get(name) for name in methods}}
+            compared = [
+                replace(each, methods=methods, config={**each.config, **common}) for each in manifests
+            ]
     difference = next(differences(list(zip(names, compared, strict=True))), None)
     if difference is not None:
         advice = (

@@ -203,14 +203,9 @@ class Staging(RecordedCorpus):
         generation. With `read_once`, few texts are kept in memory, since the part is read only once, from end
         to end.
 
-        Raises
-        ------
-        TypeError
-            If it is not declared what an array holds.
-        ValueError
-            If two nodes share an id, sources are not ascending rows of this corpus, an array's name is unsafe
-            or reserved, an array is not of a type that it can have by its declaration, or something cannot be
-            stored.
+        `TypeError` if it is not declared what an array holds. `ValueError` if two nodes share an id, sources
+        are not ascending rows of this corpus, an array's name is unsafe or reserved, an array is not of a
+        type that it can have by its declaration, or something cannot be stored.
         """
         check_name(name, "part name")
         if reserved := {INDPTR, INDICES, node_files.SLOTS, node_files.KEYS, node_files.HASHES} & set(arrays):
@@ -309,15 +304,14 @@ class Staging(RecordedCorpus):
         """Write all vectors; returns the manifest's entry for the rows of a vector store."""
         pool = self._vectors_of(self.vectors.shape[1])
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
-        plan = pool.plan(**self._sharing)
-        pool.write(self._writer, plan, hashes_alone=self._external is not None)
-        slots, rows = pool.slots(plan), {}
+        pool.write(self._writer, hashes_alone=self._external is not None, **self._sharing)
+        slots, rows = pool.slots(), {}
         if self._external is not None:
             arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
             for part in self._parts:
                 arrays |= {f"{part}.{name}": each for name, each in slots.get(part, {}).items()}
-            fields = Fields.of(len(pool.hashes(plan)), arrays, self)
-            rows = self._external.write(pool, plan, fields, self._number, self._journal)
+            fields = Fields.of(len(pool.hashes()), arrays, self)
+            rows = self._external.write(pool, fields, self._number, self._journal)
         corpus = {
             CHUNK_DOCUMENTS: self.chunk_documents(),
             CHUNK_SLOTS: self.chunk_records.slots,

@@ -102,36 +102,15 @@ def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: 
 class SearchQuestion:
     """What to search for, and how.
 
-    Parameters
-    ----------
-    text
-        The first `LONGEST` characters of the question.
-    vector
-        Its unit vector, shape (dimension,).
-    k
-        Number of results.
-    method
-        Name of the method, or `"walk"`.
-    options
-        The method's search options, validated.
-    where
-        Metadata filter; None admits everything.
-    entities
-        Names in the question, if a model found them; None leaves that to the rules.
-    fill
-        Whether passages of the walk have a share in a method's results.
-    rank
-        How passages are ranked.
-    recency
-        Half-life in days by which newer passages and nodes are preferred; None ignores their dates.
-    allowed
-        What `where` admits; set by the reader.
-    theme
-        What is searched for by vectors and words if the question asks for a theme, which is `text` without
-        hub words (`search.walk.PassageWalk.theme`); None if it asks for facts.
-    shares
-        Of the kinds of nodes in a method's own results, in proportion (`methods.base.Method`); set by the
-        reader.
+    `text` are the first `LONGEST` characters of the question, `vector` is its unit vector, `k` the number of
+    results, `method` the name of a method or `"walk"`, and `options` are the method's search options,
+    validated. `where` None admits everything; `allowed` is what `where` admits, set by the reader. `entities`
+    are the names in the question if a model found them; None leaves that to the rules. With `fill`, passages
+    of the walk have a share in a method's results; `rank` is how passages are ranked. `recency` is a
+    half-life in days by which newer passages and nodes are preferred; None ignores their dates. `theme` is
+    what is searched for by vectors and words if the question asks for a theme, which is `text` without hub
+    words (`search.walk.PassageWalk.theme`); None if it asks for facts. `shares` are those of the kinds of
+    nodes in a method's own results (`methods.base.Method`), set by the reader.
     """
 
     text: str

@@ -187,12 +187,7 @@ class DocumentState(NamedTuple):
 class StreamedDocument:
     """A document too large for memory; its text is read in blocks whenever it is needed.
 
-    Parameters
-    ----------
-    id, metadata, file, root
-        As for `Document`.
-    read
-        Returns a new iterator over the text.
+    `read` returns a new iterator over the text; all else is as for `Document`.
     """
 
     id: str
@@ -323,20 +318,10 @@ class Extraction:
 class Node:
     """A derived node of a method: a summary, a community, an attribute.
 
-    Parameters
-    ----------
-    id
-        Stable, derived from what the node is made of.
-    kind
-        `summary`, `entity`, `community` and so on; see the method.
-    level
-        0 is closest to the text.
-    text
-        What is embedded, shown and cited.
-    sources
-        Rows of the contributing chunks, ascending.
-    extra
-        JSON values of the method.
+    `id` is stable, derived from what the node is made of; `kind` is `summary`, `entity`, `community` and so
+    on, see the method; `level` 0 is closest to the text. `text` is what is embedded, shown and cited,
+    `sources` are the rows of the contributing chunks, ascending, and `extra` JSON values of the method
+    (`built.VALUES`).
     """
 
     id: str

@@ -104,19 +104,11 @@ class Hit:
     def restored(
         cls, text: str, metadata: Metadata, *, id: str, document: str, score: float | None, ref: str
     ) -> tuple[Hit, Metadata]:
-        """Make a hit, and its trace, of a framework's document or node.
+        """Make a hit, and its trace, of a framework's document or node with this current text.
 
-        Parameters
-        ----------
-        text
-            The current text.
-        metadata
-            The framework's, with the result of `identity` if it came from a hit. Under `stratagraph` is the
-            result of `provenance`, if a trace was asked for.
-        id, document, score
-            Used where `metadata` lacks them; a missing score is 1.
-        ref
-            The caller's id.
+        `metadata` is the framework's, with the result of `identity` if it came from a hit; under
+        `stratagraph` is the result of `provenance`, if a trace was asked for. `id`, `document` and `score`
+        are used where it lacks them; a missing score is 1. `ref` is the caller's id.
         """
         traced = metadata.get(OURS)
         traced = traced if isinstance(traced, Mapping) else {}
@@ -199,17 +191,9 @@ class GuidedStep:
 class Guidance:
     """How a model guided a search.
 
-    Parameters
-    ----------
-    kind
-        `choice`: the first `chosen` hits were chosen as needed together. `overview`: the hits are those of
-        several queries in turn. `none`: the unguided hits, because no call returned a usable choice.
-    chosen
-        How many of the first hits were chosen.
-    steps
-        The decisions of each call.
-    failed
-        Why the last call was of no use; empty if it was.
+    `kind` is `choice` if the first `chosen` hits were chosen as needed together, `overview` if the hits are
+    those of several queries in turn, and `none` if they are the unguided ones, because no call returned a
+    usable choice. `steps` are the decisions of each call, and `failed` is why the last call was of no use.
     """
 
     kind: str
@@ -227,15 +211,9 @@ class Guidance:
 class Standalone:
     """How a question of a conversation became one that stands alone.
 
-    Parameters
-    ----------
-    question, asked
-        The question that stands alone, which was searched for, and the one that was asked.
-    by
-        `model`: a model wrote it. `names`: names of the turn before were added to it. `question`: the last
-        question was. `none`: it was left as it is.
-    failed
-        Why the model's call was of no use; empty if it was, or there is no model.
+    `question` stands alone and was searched for; `asked` was asked. `by` is `model` if a model wrote it,
+    `names` if names of the turn before were added to it, `question` if the last question was, `none` if it
+    was left as it is. `failed` is why the model's call was of no use; empty if it was, or there is no model.
     """
 
     question: str
@@ -435,10 +413,7 @@ class Retrieval:
     def show(self) -> Picture:
         """Draw the graph around the question as a page: entry points, hits, traces and paths.
 
-        Raises
-        ------
-        ValueError
-            If the retrieval was pickled or not made by an index, which must still be open.
+        `ValueError` if the retrieval was pickled or not made by an index, which must still be open.
         """
         if self.picture is None:
             raise ValueError(
@@ -477,12 +452,8 @@ class Answer:
 class AnswerStream:
     """An answer in pieces of text, for `async for`. Can be read once.
 
-    Attributes
-    ----------
-    retrieval
-        What the answer is made of, once a piece was read or `searched` awaited; None before.
-    answer
-        The complete answer, with citations and usage, after the last piece; None before.
+    `retrieval` is what the answer is made of, once a piece was read or `searched` awaited; `answer` is
+    complete, with citations and usage, after the last piece. Both are None before.
     """
 
     def __init__(self, source: AsyncGenerator[str | Retrieval | Answer, None]) -> None:
@@ -519,20 +490,9 @@ class AnswerStream:
 class Picture:
     """A self-contained HTML page. Notebooks show it; `save` writes it to a file.
 
-    Its content security policy forbids loading or sending anything.
-
-    Attributes
-    ----------
-    title
-        What it shows.
-    html
-        The whole page.
-    height
-        Height in a notebook, in pixels.
-    notes
-        Lines below the title.
-    data
-        The drawn data, in JSON types.
+    Its content security policy forbids loading or sending anything. `title` is what it shows, `html` the
+    whole page, `height` that in a notebook, in pixels; `notes` are lines below the title, and `data` is what
+    is drawn, in JSON types.
     """
 
     title: str
