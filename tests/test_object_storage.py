@@ -71,25 +71,17 @@ def hits(index: sg.Index) -> list[tuple[str, float]]:
     return [(hit.id, hit.score) for hit in index.retrieve(QUESTION).hits]
 
 
-def test_what_was_copied_answers_as_the_folder_does(local: sg.Index, url: str) -> None:
+async def test_what_was_copied_answers_as_the_folder_does(local: sg.Index, url: str) -> None:
     local.copy_to(url)
-    with opened(url) as index:
+    with await sg.aopen_index(url, embedder=HashingEmbedder()) as index:
         cache = index.path
         assert hits(index) == hits(local)
-        assert index.answer(QUESTION).text == local.answer(QUESTION).text
+        assert (await index.aanswer(QUESTION)).text == local.answer(QUESTION).text
         assert index.verify() == []
         assert index.url == url.rstrip("/")
         assert index.stats()["path"] == index.url
         assert repr(index) == f"Index({index.url!r}, generation=1)"
     assert not cache.exists()
-
-
-async def test_it_opens_from_async_code(local: sg.Index, url: str) -> None:
-    local.copy_to(url)
-    index = await sg.aopen_index(url, embedder=HashingEmbedder())
-    found = await index.aretrieve(QUESTION)
-    assert [hit.id for hit in found.hits] == [each for each, _ in hits(local)]
-    index.close()
 
 
 def test_reload_turns_to_what_was_published_since_and_leaves_nothing_older(local: sg.Index, url: str) -> None:

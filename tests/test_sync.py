@@ -30,28 +30,15 @@ async def _flag() -> str:
     return flag.get()
 
 
-def test_it_runs_in_a_script_and_in_a_thread() -> None:
-    assert _sync.run(_flag()) == "unset"
-    results: list[str] = []
-    thread = threading.Thread(target=lambda: results.append(_sync.run(_flag())))
-    thread.start()
-    thread.join()
-    assert results == ["unset"]
-
-
-async def test_it_runs_inside_a_running_loop() -> None:
-    assert _sync.run(_flag()) == "unset"
-
-
-def test_context_variables_travel_along() -> None:
+async def test_it_runs_in_threads_and_inside_a_running_loop_with_the_callers_context() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(_sync.run, _flag()).result() == "unset"
     token = flag.set("mine")
     try:
         assert _sync.run(_flag()) == "mine"
     finally:
         flag.reset(token)
 
-
-def test_errors_come_back_as_they_are() -> None:
     async def fail() -> None:
         raise KeyError("that one")
 

@@ -74,11 +74,8 @@ async def estimated(
     return replace(estimate, form=change.config.extraction.form if calls.calls + calls.cached_calls else "")
 
 
-class _Step(NamedTuple):
-    """A change of one shard."""
-
-    shard: int
-    change: Change
+Steps = dict[int, Change]
+"""Changes by the numbers of the shards."""
 
 
 class _Shards:
@@ -124,18 +121,18 @@ class _Shards:
         before = await in_thread(self._before)
         spread, phases, _ = await in_thread(self._planned, change, before)
         estimates = []
-        for step in chain.from_iterable(phases):
-            exists = step.shard < len(self._folder.spread.shards)
-            folder = self._shard(spread, step) if exists else IndexFolder.create(None)
+        for shard, step in chain.from_iterable(steps.items() for steps in phases):
+            exists = shard < len(self._folder.spread.shards)
+            folder = self._folder.folder(spread.shards[shard]) if exists else IndexFolder.create(None)
             try:
-                estimates.append(await estimated(folder, self._models, step.change, prices))
+                estimates.append(await estimated(folder, self._models, step, prices))
             finally:
                 if not exists:
                     folder.close()
-        costs = [each.cost for each in estimates]
-        total = None if None in costs else sum(cost for cost in costs if cost is not None)
         form = next((each.form for each in estimates if each.form), "")
-        return Estimate(_usage(each.stages for each in estimates), total, form)
+        return Estimate(
+            _usage(each.stages for each in estimates), _sum([each.cost for each in estimates]), form
+        )
 
     def _mark_of_unfinished(self, change: Change, before: JoinedSnapshot | None) -> str | None:
         """The mark of a change that, if it stops half way, leaves an incomplete index; else None."""
@@ -154,7 +151,7 @@ class _Shards:
 
     def _planned(
         self, change: Change, before: JoinedSnapshot | None
-    ) -> tuple[Spread, list[list[_Step]], list[str]]:
+    ) -> tuple[Spread, list[Steps], list[str]]:
         """The new assignment, the steps of each phase, and skipped ids."""
         spread = self._folder.spread
         if change.action.takes_documents:
@@ -167,10 +164,10 @@ class _Shards:
             return routes.spread, self._taking(change, routes, before), routes.skipped
         assert before is not None
         if change.action != DELETE:
-            return spread, [[_Step(number, change) for number in before.numbers]], []
+            return spread, [dict.fromkeys(before.numbers, change)], []
         holders, unknown = _removals(tuple(change.removed), before)
         change.require_known([each for each in unknown if content_key(each) not in spread.deleting])
-        return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in holders.items()]], []
+        return spread, [{n: replace(change, removed=tuple(ids)) for n, ids in holders.items()}], []
 
     def _owe(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> None:
         """Record the documents of a first build; whoever resumes it must give them again."""
@@ -185,7 +182,7 @@ class _Shards:
                 )
         routes.spread = replace(routes.spread, owed=tuple(keys))
 
-    def _taking(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
+    def _taking(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> list[Steps]:
         """The steps that bring documents to their shards; a new shard gets the settings of the others."""
         items = routes.items
         pruned: dict[int, list[str]] = {}
@@ -204,46 +201,45 @@ class _Shards:
             absent = [each for each, state in states if change.removes(each, state)]
             pruned, _ = _removals([each for each in absent if each not in routes.ids], before)
             items = {number: [] for number in pruned} | items
-        steps = []
+        steps: Steps = {}
         for shard, documents in sorted(items.items()):
-            step = replace(own, documents=documents, removed=tuple(pruned.get(shard, ())))
+            steps[shard] = replace(own, documents=documents, removed=tuple(pruned.get(shard, ())))
             if before is not None and shard not in before.numbers:
-                step = replace(step, methods=own.methods or before.manifest.methods)
-            steps.append(_Step(shard, step))
+                steps[shard] = replace(steps[shard], methods=own.methods or before.manifest.methods)
         leaving = Change(DELETE, config=change.config)
-        moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in routes.moved.items()]
+        moves = {shard: replace(leaving, removed=tuple(ids)) for shard, ids in routes.moved.items()}
         return [steps, moves] if moves else [steps]
 
-    async def _side_by_side(self, steps: Iterable[_Step], account: Account) -> list[BuildReport]:
+    async def _side_by_side(self, steps: Steps, account: Account) -> list[BuildReport]:
         """Do all steps; after an error none is started, and running ones are awaited."""
         slots, failed = asyncio.Semaphore(SIDE_BY_SIDE), asyncio.Event()
 
-        async def one(step: _Step) -> BuildReport | None:
+        async def one(shard: int, change: Change) -> BuildReport | None:
             async with slots:
                 if failed.is_set():
                     return None
-                name = str(self._folder.spread.shards[step.shard])
+                name = str(self._folder.spread.shards[shard])
                 try:
-                    folder = await in_thread(self._shard, self._folder.spread, step)
-                    gate = self._models.gate(folder, step.change.config, account=account, name=name)
-                    return await update(Target(folder, gate, self._models), step.change)
+                    folder = await in_thread(self._folder.folder, self._folder.spread.shards[shard])
+                    gate = self._models.gate(folder, change.config, account=account, name=name)
+                    return await update(Target(folder, gate, self._models), change)
                 except BaseException as error:
                     failed.set()
                     error.add_note(f"in {name} of {self._folder.path}")
                     raise
 
-        results = await asyncio.gather(*map(one, steps), return_exceptions=True)
+        results = await asyncio.gather(*(one(*each) for each in steps.items()), return_exceptions=True)
         for each in results:
             if isinstance(each, BaseException):
                 raise each
         return [each for each in results if isinstance(each, BuildReport)]
 
-    async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
+    async def _apart(self, steps: Steps) -> list[BuildReport]:
         """Do all steps in workers, one shard each; after an error none is started."""
-        spread, models = self._folder.spread, self._models
+        models, shards = self._models, {self._folder.spread.shards[n]: each for n, each in steps.items()}
         jobs = [
-            _Job(str(spread.shards[step.shard]), self._shard(spread, step).path.absolute(), step.change)
-            for step in steps
+            _Job(str(shard), self._folder.folder(shard).path.absolute(), change)
+            for shard, change in shards.items()
         ]
         work = partial(
             _changed_by_worker,
@@ -273,10 +269,7 @@ class _Shards:
         with stoppable() as stop:
             return await in_thread(run, stop)
 
-    def _shard(self, spread: Spread, step: _Step) -> IndexFolder:
-        return self._folder.folder(spread.shards[step.shard])
-
-    def _forget(self, phases: list[list[_Step]], before: JoinedSnapshot | None) -> None:
+    def _forget(self, phases: list[Steps], before: JoinedSnapshot | None) -> None:
         """Purge cached answers that quote deleted or replaced chunks."""
         if before is None or not self._folder.calls.exists():
             return
@@ -285,9 +278,9 @@ class _Shards:
         rows = sorted(row_of.values())
         documents = before.document_ids(before.chunk_documents()[rows].tolist()) if rows else []
         named: set[str] = set()  # documents that are replaced or removed
-        for step in chain.from_iterable(phases):
-            named.update(step.change.removed)
-            for item in step.change.documents or ():
+        for step in chain.from_iterable(steps.values() for steps in phases):
+            named.update(step.removed)
+            for item in step.documents or ():
                 named.add(str(getattr(item, "document_id", None) or getattr(item, "id", "")))
         owners = dict(zip(rows, documents, strict=True))
         self._folder.calls.purge(
@@ -296,7 +289,6 @@ class _Shards:
 
     def _report(self, change: Change, reports: list[BuildReport], skipped: list[str]) -> BuildReport:
         after = self._folder.snapshot()
-        costs = [each.cost for each in reports]
         added = dict.fromkeys(each for report in reports for each in report.added)
         deleted = dict.fromkeys(each for report in reports for each in report.deleted)
         moved = tuple(each for each in added if each in deleted)  # out of one shard, into another
@@ -315,8 +307,12 @@ class _Shards:
             notes=dict(sum((Counter(report.notes) for report in reports), Counter())),
             stages=_usage(report.stages for report in reports),
             models=_usage(report.models for report in reports),
-            cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+            cost=_sum([each.cost for each in reports]),
         )
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    return None if None in costs else sum(filter(None, costs))
 
 
 def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
