@@ -58,14 +58,9 @@ class BudgetExceeded(StratagraphError):
 
 
 class CallFailed(StratagraphError):
-    """A model call failed after its retries. Only its own unit of work is affected.
+    """A model call failed after its retries; `finish` says how, as in `Answer.finish`.
 
-    Parameters
-    ----------
-    message
-        What happened.
-    finish
-        How the answer ended, as in `Answer.finish`.
+    Only its own unit of work is affected.
     """
 
     def __init__(self, message: str, *, finish: str | None = "broken off") -> None:
@@ -101,21 +96,9 @@ class TooManyFailures(StratagraphError):
 
 
 class MissingExtra(StratagraphError, ImportError):
-    """An optional dependency is not installed. The message has the `pip install` line.
+    """An optional dependency is not installed. The message has the `pip install` line, as has `install`.
 
-    Parameters
-    ----------
-    what
-        Name of the package.
-    extra
-        The extra of stratagraph that installs it, or several with commas; None if there is none.
-    more
-        What else to say.
-
-    Attributes
-    ----------
-    install
-        The command that installs it.
+    `what` is the package, and `extra` the extra of stratagraph that installs it, or several with commas.
     """
 
     def __init__(self, what: str, extra: str | None = None, more: str = "") -> None:
@@ -152,15 +135,7 @@ class NotAnIndex(StoreError):
 
 
 class SettingsConflict(StoreError):
-    """The folder holds an index with other settings.
-
-    Parameters
-    ----------
-    message
-        What differs, and what to do.
-    differences
-        Each setting that differs, with both values.
-    """
+    """The folder holds an index with other settings; `differences` has each of them, with both values."""
 
     def __init__(self, message: str, differences: tuple[str, ...] = ()) -> None:
         super().__init__(message)

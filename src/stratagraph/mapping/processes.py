@@ -359,5 +359,4 @@ class ProcessMapper(ApartMapper):
 
 
 def _at_work(key: str, where: bytes | str, batch: bytes) -> bytes | FunctionError:
-    """Done in a worker."""
     return work(key, lambda: where if isinstance(where, bytes) else Path(where).read_bytes(), batch)

@@ -48,11 +48,7 @@ class _Actor:
         """Process a batch. The function is a reference in a list, so that Ray fetches it only on demand."""
         import ray
 
-        def payload() -> bytes:
-            fetched: bytes = ray.get(where[0])
-            return fetched
-
-        return work(key, payload, batch)
+        return work(key, lambda: ray.get(where[0]), batch)
 
 
 class _Worker(NamedTuple):
@@ -168,15 +164,15 @@ class RayMapper(ApartMapper):
                 if self._address is None:
                     ray.init(address="local", **local, **quiet)
                 else:
-                    _knock(self._address)
+                    if match := _ADDRESS.fullmatch(self._address):  # else Ray would try for many minutes
+                        host, port = match["host"].strip("[]"), int(match["port"])
+                        socket.create_connection((host, port), timeout=_KNOCKS).close()
                     ray.init(address=self._address, **quiet)
         except Exception as error:
-            where = "here" if self._address is None else f"at {self._address!r}"
-            todo = (
-                "look at the messages above, or use mapper='processes'"
-                if self._address is None
-                else "start one with `ray start --head`, or give the address that it prints"
-            )
+            where, todo = "here", "look at the messages above, or use mapper='processes'"
+            if self._address is not None:
+                where = f"at {self._address!r}"
+                todo = "start one with `ray start --head`, or give the address that it prints"
             message = " ".join(str(error).split())
             raise MapperError(
                 f"no cluster of Ray {where} ({type(error).__name__}: {message}); {todo}"
@@ -184,10 +180,9 @@ class RayMapper(ApartMapper):
 
     def _check_version(self, ray: Any) -> None:
         """Refuse workers with another version of stratagraph, or without it."""
+        asked = [each.actor.version.remote() for each in self._workers]
         try:
-            versions = set(
-                ray.get([each.actor.version.remote() for each in self._workers], timeout=_PATIENCE)
-            )
+            versions = set(ray.get(asked, timeout=_PATIENCE))
         except ray.exceptions.GetTimeoutError as error:
             raise self._failed_to_start(
                 f"not all workers of Ray began within {_PATIENCE:g} s: {self.workers} were asked for, a CPU "
@@ -206,13 +201,6 @@ class RayMapper(ApartMapper):
     def _failed_to_start(self, why: str) -> MapperError:
         self.close()
         return MapperError(why)
-
-
-def _knock(address: str) -> None:
-    """Refuse an address where no server listens; Ray would try for many minutes."""
-    match = _ADDRESS.fullmatch(address)
-    if match is not None:
-        socket.create_connection((match["host"].strip("[]"), int(match["port"])), timeout=_KNOCKS).close()
 
 
 def _install() -> str:
