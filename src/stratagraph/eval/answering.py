@@ -46,14 +46,11 @@ class AnswerConfig:
     ----------
     max_tokens
         Tokens of context, the same for every ranker; `free` gives each all that it retrieves for an answer.
-        Tokens are counted for each row.
     style
         `short` asks for a name, a date, yes or no, as metrics of wording need it; `full` for a text; `auto`
-        decides by the gold answers, see `Dataset.wants_texts`.
-    judge
-        Let a model judge answers by the gold answers.
-    judge_llm
-        Model that judges, or a list of models; None uses the one that answers.
+        decides by the gold answers (`Dataset.wants_texts`).
+    judge, judge_llm
+        Let models judge answers by the gold answers; None: the one that answers, else a model or several.
     """
 
     max_tokens: int | Literal["free"] = 2000

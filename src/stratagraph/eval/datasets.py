@@ -34,18 +34,9 @@ _FIELDS = ("id", "title", "text")
 
 @dataclass(frozen=True)
 class Question:
-    """A question and its gold.
+    """A question, the wordings of its answer that count as right, and the ids of documents with the evidence.
 
-    Parameters
-    ----------
-    id, question
-        Name in reports, and the text.
-    answers
-        Wordings that count as right; may be empty.
-    supporting_ids
-        Ids of documents with the evidence; may be empty.
-    type
-        Type such as `2hop`; reports split recall by it.
+    Both may be empty. Reports split recall by `type`, such as `2hop`.
     """
 
     id: str
@@ -128,18 +119,9 @@ class ReadDocument(NamedTuple):
 class Dataset:
     """A corpus with questions: what `load_dataset` returns, or made by hand.
 
-    Parameters
-    ----------
-    name
-        Title of reports.
-    documents
-        The corpus. A `Document` is split as an index splits it; a `Chunk` is one passage.
-    questions
-        At least one question.
-    extractions
-        Extractions of passages, by chunk `ref` or document id, where they exist already.
-    notes
-        Faults of the data and what was done about them, with the ids concerned.
+    A `Document` is split as an index splits it; a `Chunk` is one passage. `extractions` are those of
+    passages that exist already, by chunk `ref` or document id. `notes` are faults of the data and what was
+    done about them, with the ids concerned.
     """
 
     name: str
@@ -252,13 +234,9 @@ def _document(record: ReadDocument) -> Document:
 def checked(dataset: Dataset, places: Sequence[str] | None = None) -> Dataset:
     """The dataset without unusable documents and questions, with notes on these and on missing gold.
 
-    Messages name a document's place, by default as `documents[0]`.
-
-    Raises
-    ------
-    ValueError
-        If there are no documents or no questions, an id is blank, one document id has two texts, or there is
-        gold and none of it is in the corpus.
+    Messages name a document's place, by default as `documents[0]`. Raises `ValueError` if there are no
+    documents or no questions, an id is blank, a document id has two texts, or no gold document is in the
+    corpus.
     """
     places = places or [f"documents[{number}]" for number in range(len(dataset.documents))]
     notes: dict[str, tuple[str, ...]] = dict(dataset.notes)

@@ -29,17 +29,10 @@ VECTORS = "vectors.sqlite"
 class SharedEmbedder:
     """Wraps an embedder and remembers its vectors. An index built with it equals one of the wrapped embedder.
 
-    Latencies measured through it do not contain the embedding of remembered questions. `embedder` is as
-    `build_index` takes it; `journal` keeps vectors of passages and summaries from run to run.
-
-    Attributes
-    ----------
-    wrapped
-        The embedder.
-    seconds, embedded
-        Seconds that `learn` took for the passages, and how many of them were not in the journal.
-    question_ms
-        Median milliseconds to embed a question.
+    Latencies measured through it do not contain the embedding of remembered questions. `journal` keeps
+    vectors of passages and summaries from run to run. `learn` sets `seconds` and `embedded` (what the
+    passages took, and how many were not in the journal) and `question_ms`, the median milliseconds to embed
+    a question.
     """
 
     def __init__(
@@ -50,7 +43,6 @@ class SharedEmbedder:
         self.question_ms = 0.0
         self.wrapped = default_embedder() if embedder is None else embedder
         self._gate = ModelGate(None, self.wrapped, vectors=journal, limits=limits)
-        self._documents: dict[str, Vectors] = {}
         self._questions: dict[str, Vectors] = {}
         if self._gate.offers_spans:  # asked for by that name, where it is offered
 
@@ -67,11 +59,7 @@ class SharedEmbedder:
 
     async def aembed_documents(self, texts: list[str]) -> Vectors:
         """Unit vectors of passages, shape (len(texts), dimension)."""
-        new = list(dict.fromkeys(text for text in texts if text not in self._documents))
-        if new:
-            vectors = await self._gate.embed(_STAGE, new)
-            self._documents.update(zip(new, vectors, strict=True))
-        return np.stack([self._documents[text] for text in texts])
+        return await self._gate.embed(_STAGE, texts)
 
     async def aembed_query(self, text: str) -> Vectors:
         """The unit vector of a question."""

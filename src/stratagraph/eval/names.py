@@ -34,20 +34,9 @@ _SAID_ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """A row's name in parts.
+    """A row's name in parts: a ranker, a view of its results, search options, settings of a build of its own.
 
-    Attributes
-    ----------
-    ranker
-        A method, the walk, or a plain ranking.
-    view
-        View of the results.
-    options
-        Search options of the ranker.
-    own_prompt
-        Whether it answers by its own prompts.
-    build
-        Settings of the method's build that differ from the run's.
+    With `own_prompt` it answers by its own prompts.
     """
 
     ranker: str
@@ -61,12 +50,8 @@ class RowName:
         """Split a name. Without a view it has `view`, or `nodes` with `own_prompt`.
 
         Values of options are JSON or text: `archrag?levels=[0,1]&mode=direct`. Those named `build.*` are
-        settings of the build: `archrag?build.max_levels=1`.
-
-        Raises
-        ------
-        ValueError
-            If the view is unknown, or an option has no value or comes twice.
+        settings of the build. Raises `ValueError` if the view is unknown, or an option has no value or comes
+        twice.
         """
         path, _, query = name.partition("?")
         ranker, _, own = path.partition("/")

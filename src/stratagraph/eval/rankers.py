@@ -54,17 +54,11 @@ class AnswerFailed(CallFailed):
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """Cost of making a ranker ready.
+    """Cost of making a ranker ready, without the embedding of passages, which all share.
 
-    Parameters
-    ----------
-    seconds, cpu_seconds
-        Wall time, and processor time of all threads, without the embedding of passages, which all share.
-    stages
-        Calls, tokens and seconds by stage of a build. What methods share, such as the extraction, is in the
-        row of the first one.
-    bytes
-        Size on disk; None for what is in memory.
+    `cpu_seconds` are those of all threads. `stages` has calls, tokens and seconds of a build; what methods
+    share, such as the extraction, is in the row of the first one. `bytes` on disk are None for what is in
+    memory.
     """
 
     seconds: float
@@ -81,16 +75,9 @@ class Indexing:
 class Ranker:
     """What a row measures. Yours names itself and ranks; it may also prepare itself and answer by itself.
 
-    Attributes
-    ----------
-    name, description
-        Unique within a run, and a line on what it does.
-    own_prompt
-        Whether `answer` writes the answers; else all answers are written by one prompt from `context`.
-    failures
-        What failed so far without ending the row.
-    asking
-        Calls and tokens of the searches so far; a repeated question counts once.
+    With `own_prompt`, `answer` writes the answers; else one prompt for all writes them from `context`.
+    `failures` are those that did not end the row, `asking` the calls and tokens of the searches, a repeated
+    question once.
     """
 
     name: str
@@ -230,16 +217,9 @@ class Indexes:
 
 
 class Workbench:
-    """What the rankers of a run share: one split of the corpus, one embedder, one model.
+    """What the rankers of a run share: one split of the corpus, one embedder, gates and indexes.
 
-    Attributes
-    ----------
-    chunks
-        Passages in the order of an index: by document id, then by place in the document.
-    gate, judge_gates
-        Gates of the model that answers and of those that judge.
-    indexes
-        The indexes of the run.
+    `chunks` are in the order of an index: by document id, then by place in the document.
     """
 
     def __init__(

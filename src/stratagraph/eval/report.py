@@ -29,8 +29,6 @@ class Row:
 
     Parameters
     ----------
-    name, description
-        The ranker's name, and a line on what it is.
     error
         Why there are no results, or not all.
     scores
@@ -41,10 +39,8 @@ class Row:
         Cost of making the ranker ready; None if there was none.
     differences
         By metric, the difference to the reference; empty in the reference's row.
-    answers
-        The model's answers, if any were asked for; None where the call failed.
-    contexts
-        The contexts of the answers.
+    answers, contexts
+        The model's answers, None where the call failed, and what they were made from.
     asking, usage, judging
         Model calls and tokens of the searches (each question once), of the answers, and of the judges.
     agreement
@@ -85,20 +81,10 @@ Columns = Mapping[str, tuple[str, str | None]]
 class Evaluation:
     """Result of `evaluate`. `str()` returns its tables for a terminal.
 
-    Parameters
-    ----------
-    dataset
-        Name of the dataset.
-    questions
-        The questions, in the order of all scores.
-    rows
-        One row for each ranker, in the order in which they were named.
-    reference
-        Name of the row that the others are compared with; empty if there is none.
-    settings
-        What the figures depend on: documents, passages, embedder, view, cutoffs, budgets, seed, versions.
-    notes
-        Faults of the data, with the ids concerned.
+    `rows` are in the order in which they were named, `questions` in that of all scores. `reference` names
+    the row that the others are compared with, if any. `settings` are what the figures depend on: documents,
+    passages, embedder, view, cutoffs, budgets, seed, versions. `notes` are faults of the data, with the ids
+    concerned.
     """
 
     dataset: str

@@ -93,17 +93,11 @@ def score(
 ) -> dict[str, float | None]:
     """Metrics of one question; None for those that do not apply.
 
-    Parameters
-    ----------
-    question
-        Without gold documents it has no retrieval metrics; without answers, or with a yes or no, no
-        `answer@`.
-    hits
-        Ranking for the largest k. A passage of several documents takes one place for each, so that a summary
-        of a whole corpus does not find everything at once.
-    packed
-        Contexts by budget: `answer@1000` is whether one of 1,000 tokens contains a gold answer,
-        `recall@1000t` the share of the gold documents of which it cites a passage.
+    Without gold documents there are no retrieval metrics; without answers, or with a yes or no, no
+    `answer@`. A passage of several documents takes one place of the ranking for each, so that a summary of a
+    whole corpus does not find everything at once. `packed` are contexts by budget: `answer@1000` is whether
+    one of 1,000 tokens contains a gold answer, `recall@1000t` the share of the gold documents of which it
+    cites a passage.
     """
     scores: dict[str, float | None] = {}
     ranking = [document for passage in hits for document in passage.documents]

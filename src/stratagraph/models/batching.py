@@ -320,6 +320,6 @@ class BatchGate(ModelGate):
             task.name,
             sender.body(prompt, task.schema),
             sender.input_tokens(prompt, task.schema),
-            self.count_tokens(answer_text(task.placeholder(call.values))),
+            self.count_tokens(answer_text(task.placeholder(call.item.values))),
         )
         raise Unanswered("is asked for in the next batch")

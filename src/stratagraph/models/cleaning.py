@@ -118,17 +118,10 @@ class Cleaner:
     """Raw output as text, piece by piece, in linear time.
 
     A mark within code, or within a string of JSON, is text. What may be the beginning of a mark is held back
-    until that is known, and so is white space, which is dropped at both ends of the text.
-
-    Parameters
-    ----------
-    thinking
-        The template has begun a thought: nothing is text before a closing mark. If none comes, all is text.
-
-    Attributes
-    ----------
-    unannounced
-        Whether a thought ended that no mark had begun, so that `feed` may have returned some of it.
+    until that is known, and so is white space, which is dropped at both ends of the text. With `thinking`
+    the template has begun a thought: nothing is text before a closing mark; if none comes, all is.
+    `unannounced` tells that a thought ended which no mark had begun, so that `feed` may have returned some
+    of it.
     """
 
     def __init__(self, *, thinking: bool = False) -> None:

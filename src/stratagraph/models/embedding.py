@@ -125,17 +125,9 @@ def _called(embedder: Any, request: tuple[str, Sequence[Any]]) -> Any:
 class GateEmbedder:
     """An embedder behind the gate; texts are embedded in the workers of a mapper where that is worth it.
 
-    Attributes
-    ----------
-    dimension
-        None until the first vector.
-    zero_vectors
-        Texts with zero vectors, as stage, index and excerpt: no failures, but no search by similarity finds
-        them.
-    offers_spans
-        Whether parts of passages can be embedded (`protocols.SpanEmbedder`).
-    here
-        Whether the embedder runs in this process and waits for nobody.
+    `dimension` is None until the first vector. `zero_vectors` lists texts with zero vectors, as stage, index
+    and excerpt: no failures, but no search by similarity finds them. `offers_spans`: parts of passages can
+    be embedded (`protocols.SpanEmbedder`). `here`: the embedder runs in this process and waits for nobody.
     """
 
     def __init__(

@@ -24,15 +24,7 @@ REFUSAL = "I'm sorry, but I can't help with that request."
 
 
 class ServiceError(Exception):
-    """An HTTP error as model libraries raise them.
-
-    Parameters
-    ----------
-    status_code
-        The HTTP status.
-    retry_after
-        Seconds that the service asks to wait, if it does.
-    """
+    """An HTTP error as model libraries raise them; the service may ask to wait `retry_after` seconds."""
 
     def __init__(self, status_code: int, message: str = "", *, retry_after: float | None = None) -> None:
         super().__init__(message or f"HTTP {status_code}")
@@ -58,19 +50,14 @@ class BlockingChatModel:
     Parameters
     ----------
     answers
-        A function of the prompt; a mapping, of which the first key found in the prompt decides; a
-        list, one answer per call, the last one repeated; one string for all; None: an answer that
-        depends on the prompt's content.
-    latency
-        Seconds that a call takes.
+        A function of the prompt; a mapping, of which the first key found in the prompt decides; a list, one
+        answer per call, the last one repeated; one string for all; None: one that depends on the prompt.
+    latency, stall
+        Seconds that a call takes, and a stalled one.
     faults
         What goes wrong with the first calls, one entry per call (None: nothing): an exception, or
-        `rate_limit`, `server_error`, `auth`, `bad_request`, `timeout`, `connection`, `garbage`,
-        `empty`, `refusal`, `stall` (no answer for `stall` seconds).
-    cycle
-        Begin again with the first fault after the last.
-    stall
-        Seconds that a stalled call takes.
+        `rate_limit`, `server_error`, `auth`, `bad_request`, `timeout`, `connection`, `garbage`, `empty`,
+        `refusal`, `stall`. With `cycle`, the first follows the last.
     name
         Identifies the model in the cache.
 
@@ -174,17 +161,9 @@ class ScriptedChatModel(BlockingChatModel):
 class FakeEmbedder:
     """Vectors that depend on the words of a text only: texts with common words are near each other.
 
-    Each word has a fixed pseudo-random direction; a text's vector is the sum over its words, of unit
-    length. A text without words has the zero vector.
-
-    Parameters
-    ----------
-    dimension
-        Of the vectors.
-    latency
-        Seconds that a request takes.
-    name
-        The fingerprint; by default it tells the dimension.
+    Each word has a fixed pseudo-random direction; a text's vector is the sum over its words, of unit length,
+    or zero without words. `requests` notes the number of texts of each request, which takes `latency`
+    seconds.
     """
 
     def __init__(self, dimension: int = 64, *, latency: float = 0.0, name: str | None = None) -> None:

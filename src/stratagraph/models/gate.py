@@ -301,7 +301,7 @@ class ModelGate(Stages):
         for answer, part, cut in reversed(parts):
             if not task.answers_question:  # an answer says how it ended
                 reason = f"the answer is incomplete, and what can be read of it is used: {cut}"
-                self._list(scope.stage, call.item, reason, call.sources, reason)
+                self._list(scope.stage, call.item.item, reason, call.item.sources, reason)
             return answer, part
         reason = f"{fault} (in the repaired answer; in the first: {first or fault})"
         raise ParseFailed(reason, finish=fault.finish) from fault
@@ -337,7 +337,7 @@ class ModelGate(Stages):
     def _keep(self, call: Call[T], answer: str) -> None:
         if self._cache is not None:
             name, model = call.task.name, self._sender(call.task.name).name
-            self._cache.put(call.key, str(answer), task=name, model=model, sources=call.sources)
+            self._cache.put(call.key, str(answer), task=name, model=model, sources=call.item.sources)
 
     async def stream(
         self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300

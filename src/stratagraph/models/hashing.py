@@ -41,18 +41,13 @@ _MIX = 0x9E3779B1
 
 
 class HashingEmbedder:
-    """Vectors of hashed words and pairs of neighbouring words.
+    """Vectors of hashed words and pairs of neighbouring words, shape (`dimension`,).
 
     A word is hashed with CRC-32 to a place and a sign, and counts 1 + log(its count). Words of grammar are
-    left out, endings are cut off, and a word written with a capital or a digit counts twice, because
-    names and dates distinguish texts. Texts are Unicode-normalised first. In scripts without
-    spaces, pairs of characters stand for words. The vectors have unit length and are the same in every
-    process; a text without any word has the zero vector.
-
-    Parameters
-    ----------
-    dimension
-        Length of the vectors.
+    left out, endings are cut off, and a word written with a capital or a digit counts twice, because names
+    and dates distinguish texts. Texts are Unicode-normalised. In scripts without spaces, pairs of characters
+    stand for words. Vectors have unit length and are the same in every process; a text without words has the
+    zero vector.
     """
 
     def __init__(self, dimension: int = DIMENSION) -> None:

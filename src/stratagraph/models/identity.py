@@ -122,11 +122,8 @@ def _address(value: object) -> str:
 def sampling_settings(*holders: Any) -> dict[str, Any]:
     """The settings on which answers depend, by one name each, as plain values.
 
-    Parameters
-    ----------
-    holders
-        Models, whose attributes in `_SETTINGS` count, and mappings of request arguments, in which everything
-        counts except `_NO_SETTING`. A later holder overrides an earlier one.
+    `holders` are models, whose attributes in `_SETTINGS` count, and mappings of request arguments, in which
+    everything counts except `_NO_SETTING`. A later holder overrides an earlier one.
     """
     given: dict[str, Any] = {}
     for holder in holders:

@@ -160,15 +160,8 @@ LOCAL = HashingEmbedder | MiniLMEmbedder | OnnxEmbedder
 def default_embedder(recorded: str | None = None) -> MiniLMEmbedder | HashingEmbedder:
     """The embedder where the caller names none: MiniLM if the `[local]` extra is there, else hashing.
 
-    Parameters
-    ----------
-    recorded
-        The embedder's fingerprint in an existing index; if it is one of the two, that embedder is returned.
-
-    Raises
-    ------
-    MissingExtra
-        If the index was built with MiniLM and the extra is not installed.
+    `recorded` is the embedder's fingerprint in an existing index; if it is one of the two, that embedder is
+    returned. Raises `MissingExtra` if that is MiniLM and the extra is not installed.
     """
     if (minilm := MiniLMEmbedder.named(recorded)) is not None:
         return minilm

@@ -64,22 +64,12 @@ _EMBEDDERS = "'openai:text-embedding-3-small', 'ollama:nomic-embed-text', 'minil
 
 
 def as_chat_model(value: Any) -> Any:
-    """What `ModelGate` takes as `llm`.
+    """What `ModelGate` takes as `llm`, from any `llm=` of a caller.
 
-    Parameters
-    ----------
-    value
-        None; a name, as in the table above; a model of LangChain or LlamaIndex; an object with `complete` or
-        `acomplete`; or a mapping of these by `extract`, `summarize`, `answer` and `default`.
-
-    Raises
-    ------
-    ValueError
-        For a name that says no known provider, or a mapping of unknown stages.
-    TypeError
-        For an object that is no model.
-    MissingExtra
-        If the provider's or the framework's package is not installed.
+    That is None; a name as above; a model of LangChain or LlamaIndex; an object with `complete` or
+    `acomplete`; or a mapping of these by `extract`, `summarize`, `answer` and `default`. Raises `ValueError`
+    for an unknown provider or stage, `TypeError` for an object that is no model, `MissingExtra` without the
+    package.
     """
     _check_no_class("llm", value)
     if value is None or isinstance(value, StageModels):

@@ -37,9 +37,9 @@ class ModelFiles:
     """A model on disk and how it is used.
 
     `max_tokens` is the window with special tokens. `pooling` applies if the model does not pool itself.
-    `sha256` is the expected hash of the ONNX file. `int8` is a graph that runs in place of the file's
-    own, with a table beside it of the weights that it takes from the file. It quantises activations with one
-    scale per run. Its windows therefore run one by one, and a vector depends on its text alone.
+    `sha256` is that of the ONNX file. `int8` is a graph that runs in place of the file's own, with a table
+    beside it of the weights that it takes from the file. It quantises activations with one scale per run, so
+    that its windows run one by one, and a vector depends on its text alone.
     """
 
     model: Path

@@ -32,13 +32,7 @@ def prompt_names() -> tuple[str, ...]:
 
 
 def check_template(name: str, template: object) -> None:
-    """Check that a template can replace the prompt of this name.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a string, or asks for a value that the prompt does not get.
-    """
+    """`TypeError` or `ValueError` if a template cannot replace the prompt of this name."""
     if not isinstance(template, str):
         raise TypeError(f"prompt {name!r} must be a text, not {template!r}")
     folder, _, file = name.partition("/")

@@ -38,16 +38,21 @@ def _chat_messages(prompt: str) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for role, text in Messages.of(prompt).by_role]
 
 
-class _OpenAIClient:
-    """OpenAI's client without retries of its own, one for each event loop; made when it is first used."""
+class _OpenAI:
+    """OpenAI's client without retries of its own, one for each event loop; made when it is first used.
 
-    def __init__(self, model: str, base_url: str | None, api_key: str | None) -> None:
+    `given_name` makes the same model again (see `models.named`); None if other arguments are needed too, or
+    the address holds a password.
+    """
+
+    def __init__(self, model: str, base_url: str | None, api_key: str | None, *, plain: bool) -> None:
         require("openai", "openai")
         import openai
 
-        self._model = model
-        self._base_url = base_url
-        self._key = api_key or os.environ.get("OPENAI_API_KEY")
+        named = plain and api_key is None and "@" not in urlsplit(base_url or "").netloc
+        self.given_name = f"openai:{model}" + (f"@{base_url}" if base_url else "") if named else None
+        key = api_key or os.environ.get("OPENAI_API_KEY")
+        self._without_key = model if key is None and base_url is None else None
 
         def make() -> AsyncOpenAI:
             self.require_key()
@@ -56,26 +61,34 @@ class _OpenAIClient:
             return openai.AsyncOpenAI(
                 http_client=openai.DefaultAsyncHttpxClient(),
                 base_url=base_url,
-                api_key=self._key or "none",
+                api_key=key or "none",
                 max_retries=0,
             )
 
-        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(make)
+        self._openai: PerLoop[AsyncOpenAI] = PerLoop(make)
 
     def require_key(self) -> None:
         """Raise `ModelError` without a key; an estimate and a batch file need none."""
-        if self._key is None and self._base_url is None:
-            raise ModelError(f"model {self._model!r} of OpenAI needs a key: set OPENAI_API_KEY")
+        if self._without_key is not None:
+            raise ModelError(f"model {self._without_key!r} of OpenAI needs a key: set OPENAI_API_KEY")
 
 
-def _openai_name(model: str, base_url: str | None) -> str | None:
-    """The name from which `models.named` makes the model; None if the address holds a password."""
-    if base_url and "@" in urlsplit(base_url).netloc:
-        return None
-    return f"openai:{model}" + (f"@{base_url}" if base_url else "")
+class _Embedder:
+    """The methods of an embedder that follow from `aembed_documents`."""
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        raise NotImplementedError
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return (await self.aembed_documents([text]))[0]
+
+    embed_documents = blocking(aembed_documents)
+    embed_query = blocking(aembed_query)
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(_OpenAI):
     """A chat model by its name.
 
     Parameters
@@ -90,11 +103,6 @@ class OpenAIChatModel:
         0 by default, for answers that can be repeated; None: the model's own.
     options
         Further parameters of a request, as `max_tokens` or `seed`.
-
-    Attributes
-    ----------
-    given_name
-        The name that makes this model (see `models.named`); None if other arguments are needed too.
     """
 
     def __init__(
@@ -106,15 +114,12 @@ class OpenAIChatModel:
         temperature: float | None = 0.0,
         **options: Any,
     ) -> None:
+        super().__init__(model, base_url, api_key, plain=not options and temperature == 0.0)
         self.name = model
         self.address = normalised_address(base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL)
-        self._client = _OpenAIClient(model, base_url, api_key)
         self._options = options if temperature is None else {"temperature": temperature, **options}
-        plain = not options and temperature == 0.0 and api_key is None
-        self.given_name = _openai_name(model, base_url) if plain else None
         self._given = temperature != 0.0
         self.settings = sampling_settings(self._options)  # as requested, also when a server refuses some
-        self.require_key = self._client.require_key
 
     def drop_temperature(self) -> bool:
         """Use the model's default temperature unless the caller chose one; True if that changes it."""
@@ -122,7 +127,7 @@ class OpenAIChatModel:
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where there is a `schema`."""
-        completion = await self._client.in_loop.get().chat.completions.create(**self.body(prompt, schema))
+        completion = await self._openai.get().chat.completions.create(**self.body(prompt, schema))
         answer = from_openai(completion)
         if answer is None:
             raise ValueError(
@@ -132,7 +137,7 @@ class OpenAIChatModel:
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The answer in pieces."""
-        completions = self._client.in_loop.get().chat.completions
+        completions = self._openai.get().chat.completions
         stream = await completions.create(**self.body(prompt, None), stream=True)
         end = _watch_end(stream.response)
         reason = ""
@@ -163,7 +168,7 @@ def _watch_end(response: httpx.Response) -> list[bytes]:
     return end
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(_OpenAI, _Embedder):
     """An embedding model by its name. `dimensions` shortens the vectors of models that can do that."""
 
     def __init__(
@@ -174,11 +179,9 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         dimensions: int | None = None,
     ) -> None:
+        super().__init__(model, base_url, api_key, plain=dimensions is None)
         self.model = model
         self.dimensions = dimensions
-        plain = dimensions is None and api_key is None
-        self.given_name = _openai_name(model, base_url) if plain else None
-        self._client = _OpenAIClient(model, base_url, api_key)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text."""
@@ -186,15 +189,8 @@ class OpenAIEmbedder:
         request: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "float"}
         if self.dimensions is not None:
             request["dimensions"] = self.dimensions
-        answer = await self._client.in_loop.get().embeddings.create(**request)
+        answer = await self._openai.get().embeddings.create(**request)
         return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
-
-    async def aembed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
-        return (await self.aembed_documents([text]))[0]
-
-    embed_documents = blocking(aembed_documents)
-    embed_query = blocking(aembed_query)
 
 
 class OllamaError(Exception):
@@ -218,27 +214,27 @@ def _ollama_answer(body: dict[str, Any]) -> Completion:
     return Completion.of(content_text(body["message"].get("content")), body, body.get("done_reason"))
 
 
-class _OllamaClient:
-    """A client for each event loop."""
+class _Ollama:
+    """A client of an Ollama server for each event loop."""
 
     def __init__(self, base_url: str | None) -> None:
         require("openai", "httpx")
         import httpx
 
         self.address = (base_url or _OLLAMA_URL).rstrip("/")
-        self.in_loop: PerLoop[httpx.AsyncClient] = PerLoop(
+        self._http: PerLoop[httpx.AsyncClient] = PerLoop(
             lambda: httpx.AsyncClient(base_url=self.address, timeout=_OLLAMA_TIMEOUT)
         )
 
-    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        response = await self.in_loop.get().post(path, json=body)
+    async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        response = await self._http.get().post(path, json=body)
         if response.status_code >= 300:
             raise OllamaError(response)
         answer: dict[str, Any] = response.json()
         return answer
 
 
-class OllamaChatModel:
+class OllamaChatModel(_Ollama):
     """A chat model of an Ollama server by its name.
 
     Parameters
@@ -264,23 +260,21 @@ class OllamaChatModel:
         num_ctx: int = _OLLAMA_CONTEXT,
         **options: Any,
     ) -> None:
+        super().__init__(base_url)
         self.name = model
         self.context_tokens = num_ctx
-        self._client = _OllamaClient(base_url)
-        self.address = self._client.address
         cold = {} if temperature is None else {"temperature": temperature}
         self._options = {**cold, "num_ctx": num_ctx, **options}
         self.settings = sampling_settings(self._options)
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where there is a `schema`."""
-        body = await self._client.post("/api/chat", self._request(prompt, schema))
-        return _ollama_answer(body)
+        return _ollama_answer(await self._post("/api/chat", self._request(prompt, schema)))
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The answer in pieces."""
         body = self._request(prompt, None, stream=True)
-        async with self._client.in_loop.get().stream("POST", "/api/chat", json=body) as response:
+        async with self._http.get().stream("POST", "/api/chat", json=body) as response:
             if response.status_code >= 300:
                 await response.aread()
                 raise OllamaError(response)
@@ -292,33 +286,20 @@ class OllamaChatModel:
                     yield _ollama_answer(answer)
 
     def _request(self, prompt: str, schema: type[Any] | None, *, stream: bool = False) -> dict[str, Any]:
-        format_ = {} if schema is None else {"format": sent_schema(schema)}
-        return {
-            "model": self.name,
-            "messages": _chat_messages(prompt),
-            "options": self._options,
-            "stream": stream,
-            **format_,
-        }
+        request = {"model": self.name, "messages": _chat_messages(prompt), "options": self._options}
+        return {**request, "stream": stream, **({} if schema is None else {"format": sent_schema(schema)})}
 
 
-class OllamaEmbedder:
+class OllamaEmbedder(_Ollama, _Embedder):
     """An embedding model of an Ollama server by its name."""
 
     def __init__(self, model: str, *, base_url: str | None = None) -> None:
+        super().__init__(base_url)
         self.model = model
         self.given_name = f"ollama:{model}" + (f"@{base_url}" if base_url else "")
-        self._client = _OllamaClient(base_url)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text."""
-        body = await self._client.post("/api/embed", {"model": self.model, "input": texts})
+        body = await self._post("/api/embed", {"model": self.model, "input": texts})
         vectors: list[list[float]] = body["embeddings"]
         return vectors
-
-    async def aembed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
-        return (await self.aembed_documents([text]))[0]
-
-    embed_documents = blocking(aembed_documents)
-    embed_query = blocking(aembed_query)

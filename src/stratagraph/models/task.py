@@ -61,11 +61,10 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 class Prompt:
     """A template in which `{{name}}` stands for a value.
 
-    What stands before a line `{{role "user"}}` is the system message, what follows it the user message;
-    without such a line all of it is the user message. Values are put in once and not looked at again, so
-    braces in a document's text are safe. Single braces, as in JSON examples, are plain text. A `partial`
-    template, such as one that a user puts in the place of ours, may leave out some of the values, but not
-    all of them.
+    What stands before a line `{{role "user"}}` is the system message; without such a line there is none.
+    Values are put in once and not looked at again, so braces in a document are safe. Single braces are plain
+    text. A `partial` template, such as a user's in the place of ours, may leave out some of the values, but
+    not all.
     """
 
     name: str
@@ -101,22 +100,10 @@ class Prompt:
 class Task(Generic[T]):
     """A kind of model call.
 
-    Parameters
-    ----------
-    name
-        Names the task in the ledger, in errors and in the cache.
-    prompt
-        What is asked.
-    parse
-        Turns the answer into a value; raises `ParseFailed` with a reason that a model can act on.
-    placeholder
-        Makes the value that an estimate uses in place of an answer, from the values of the prompt.
-    schema
-        The pydantic model that the answer should satisfy, for models with structured output.
-    expected_output_tokens
-        Typical length of an answer, which the budget reserves. Estimates count the placeholder instead.
-    answers_question
-        Whether the answer goes to a person as it is.
+    `name` is that of the ledger, errors and the cache. `parse` turns an answer into a value, or raises
+    `ParseFailed` with a reason that a model can act on; `schema` is for models with structured output.
+    `placeholder` makes the value that an estimate uses, from the values of the prompt. The budget reserves
+    `expected_output_tokens`. `answers_question`: the answer goes to a person as it is.
     """
 
     name: str
@@ -157,26 +144,21 @@ def _schema_fingerprint(schema: type[BaseModel] | None) -> str:
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One call, ready to be made: the task, its rendered prompt and the key of its answer."""
+    """One call, ready to be made: the task for an item, its rendered prompt and the key of its answer."""
 
     task: Task[T]
-    values: Mapping[str, str]
-    item: str
-    sources: Sequence[str]
+    item: CallItem
     prompt: Messages
     key: str
 
     @classmethod
     def of(cls, task: Task[T], item: CallItem, model: str) -> Call[T]:
-        """The call of a task for an item.
-
-        `model` is `identity.identity_of_model`: the key holds all that matters.
-        """
+        """The call of a task for an item. Its key holds all that matters; `model` is its identity."""
         prompt = task.prompt.render(item.values)
         schema = _schema_fingerprint(task.schema)
         # The fingerprint is of the whole template, so that it tells where the system message ends too.
         key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)
-        return cls(task, item.values, item.item, item.sources, prompt, key)
+        return cls(task, item, prompt, key)
 
 
 STAGES = ("extract", "summarize", "answer")
