@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from stratagraph.ingest.extraction import by_rules
 from stratagraph.ingest.extraction.ontology import Ontology
@@ -139,26 +139,22 @@ async def _named(
                 for at, one in zip(group, read, strict=True):
                     read_of[at] = one or (ExtractionAnswer() if final else None)
 
-    sizes = [gate.count_tokens(each.text) for each in chunks]
-    groups = _together([at for at, each in enumerate(passages) if each.sentences], sizes)
+    groups: list[list[int]] = []
+    tokens = 0
+    for at, passage in enumerate(passages):
+        if passage.sentences:
+            size = gate.count_tokens(chunks[at].text)
+            tokens += size
+            if not groups or len(groups[-1]) == TOGETHER or tokens > TOGETHER_TOKENS:
+                groups.append([])
+                tokens = size
+            groups[-1].append(at)
     shared = [group for group in groups if len(group) > 1]
     await ask_of(shared, final=False)
     await ask_of([group for group in groups if len(group) == 1], final=True)
     gate.require_answers()
     await ask_of([[at] for group in shared for at in group if read_of[at] is None], final=True)
     return read_of
-
-
-def _together(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-    groups: list[list[int]] = []
-    tokens = 0
-    for at in places:
-        tokens += sizes[at]
-        if not groups or len(groups[-1]) == TOGETHER or tokens > TOGETHER_TOKENS:
-            groups.append([])
-            tokens = sizes[at]
-        groups[-1].append(at)
-    return groups
 
 
 _ENTITY_WORDS, _RELATION_WORDS = 22, 17  # as gpt-4o wrote on average in 252 answers (28 and 24 tokens)
@@ -173,7 +169,10 @@ def _placeholder(passage: str, relation_types: str) -> ExtractionAnswer:
     ruled = by_rules.extract(passage)
     names = [each.name for each in ruled.entities]
     others = [each for each in by_rules.question_entities(passage) if each not in set(names)]
-    entities = tuple(EntityMention(each, "concept", _around(each, passage)) for each in (*names, *others))
+    entities = []
+    for each in (*names, *others):  # with the words with which the passage speaks of it
+        begin = passage.rfind(".", 0, max(0, passage.find(each))) + 1
+        entities.append(EntityMention(each, "concept", _cut(passage[begin:], _ENTITY_WORDS)))
     beside = [(unit, [each for each in others if each in unit.text]) for unit in ruled.units]
     units = tuple(SemanticUnit(unit.text, (*unit.entities, *more)) for unit, more in beside)
     related = [
@@ -190,13 +189,7 @@ def _placeholder(passage: str, relation_types: str) -> ExtractionAnswer:
         )
         for each in related
     )
-    return ExtractionAnswer(units, entities, tuple(islice(relations, len(entities))))
-
-
-def _around(name: str, passage: str) -> str:
-    """The words with which a passage speaks of a name."""
-    at = max(0, passage.find(name))
-    return _cut(passage[passage.rfind(".", 0, at) + 1 :], _ENTITY_WORDS)
+    return ExtractionAnswer(units, tuple(entities), tuple(islice(relations, len(entities))))
 
 
 def _cut(text: str, words: int) -> str:
@@ -216,12 +209,10 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
             notes["names that are not of the passage dropped"] += answer.foreign
     chunk = _Chunk(notes)
     chunk.add_entities(entity for answer in answers for entity in answer.entities)
-    for answer in answers:
-        for relation in answer.relations:
-            chunk.add_relation(relation)
-    for answer in answers:
-        for unit in answer.units:
-            chunk.add_unit(unit)
+    for relation in chain.from_iterable(answer.relations for answer in answers):
+        chunk.add_relation(relation)
+    for unit in chain.from_iterable(answer.units for answer in answers):
+        chunk.add_unit(unit)
     return Extraction(
         tuple(dict.fromkeys(chunk.units)),
         tuple(chunk.entities.values()),

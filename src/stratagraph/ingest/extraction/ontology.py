@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from stratagraph.types.records import Extraction
@@ -39,6 +39,7 @@ Types of relations:
 
 """
 _SEPARATORS = re.compile(r"[\W_]+")
+_PLURAL = re.compile(r"(?<=..)ies\Z|(?<=...)(?<![su])s\Z")
 # Where the head of a phrase ends, as in "ship of war" or "company (railway)".
 _HEAD = re.compile(r"\s*[(,/;:]|\s+(?:of|for|in|at|from)\s", re.IGNORECASE)
 
@@ -95,41 +96,24 @@ def _cut(value: object) -> str:
 
 def _words(text: str) -> str:
     """A type without capitals and punctuation, its words in the singular."""
-    return " ".join(map(_singular, _SEPARATORS.sub(" ", text.casefold()).split()))
+    words = _SEPARATORS.sub(" ", text.casefold()).split()
+    return " ".join(_PLURAL.sub(lambda end: "y" if end[0] == "ies" else "", word) for word in words)
 
 
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us")) else word
-
-
-@dataclass(frozen=True)
 class Ontology:
-    """Types of entities and of relations with their descriptions, which may be empty.
+    """Types of entities and of relations, as `checked_types` returned them, with or without descriptions.
 
     With the types of entities that we offer by default, a model's own types are left as they are.
     """
 
-    entities: Mapping[str, str]
-    relations: Mapping[str, str]
-    _entities: Mapping[str, str] = field(init=False, repr=False)
-    _relations: Mapping[str, str] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        own = {} if tuple(self.entities) == TYPES else self.entities
-        object.__setattr__(self, "_entities", {_words(name): name for name in own})
-        object.__setattr__(self, "_relations", {_words(name): name for name in self.relations})
-
-    @classmethod
-    def of(cls, entities: Iterable[str], relations: Iterable[str]) -> Ontology:
-        """Of what `checked_types` returned."""
-        return cls(
-            *(
-                dict(each) if isinstance(each, Mapping) else dict.fromkeys(each, "")
-                for each in (entities, relations)
-            )
+    def __init__(self, entities: Iterable[str], relations: Iterable[str]) -> None:
+        self.entities, self.relations = (
+            dict(each) if isinstance(each, Mapping) else dict.fromkeys(each, "")
+            for each in (entities, relations)
         )
+        own = {} if tuple(self.entities) == TYPES else self.entities
+        self._entities = {_words(name): name for name in own}
+        self._relations = {_words(name): name for name in self.relations}
 
     @property
     def identity(self) -> tuple[str, ...]:

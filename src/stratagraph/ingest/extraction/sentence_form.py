@@ -167,7 +167,15 @@ class NamedSentences:
             unread = Counter[str]()
             listed = [self.names.get(first + at, ()) for at in range(count)]
             known = {name: vocabularies[passage.document].has(name) for name in chain(*listed)}
-            names = [_own_names([name for name in own if known[name]], unread) for own in listed]
+            names = []
+            for own in listed:
+                spellings: dict[str, str] = {}  # each name once in its first spelling
+                for name in own:
+                    if known[name] and (key := canonical(name)):
+                        spellings.setdefault(key, name)
+                names.append([*spellings.values()][:MOST_NAMES])
+                if beyond := len(spellings) - len(names[-1]):
+                    unread["names beyond the limit of a sentence"] += beyond
             relations = [
                 (number - first, kind, source, target)
                 for number, kind, source, target in self.relations
@@ -175,30 +183,18 @@ class NamedSentences:
             ]
             first += count
             if any(listed) or not count:
-                own = _answer(passage.sentences, names, self.types, unread, relations)
-                answers.append(replace(own, foreign=list(known.values()).count(False)))
+                answer = _answer(passage.sentences, names, self.types, unread, relations)
+                answers.append(replace(answer, foreign=list(known.values()).count(False)))
             else:
                 answers.append(None)
         numbers = [*self.names, *(number for number, *_ in self.relations)]
         strange = sum(number < 1 or number >= first for number in numbers)
         faults = Counter({**self.unread, "numbers of unknown sentences": strange})
-        for at, answer in enumerate(answers):
-            if answer is not None:
-                answers[at] = replace(answer, unread=Counter(answer.unread) + faults)
+        for at, one in enumerate(answers):
+            if one is not None:
+                answers[at] = replace(one, unread=Counter(one.unread) + faults)
                 break
         return answers
-
-
-def _own_names(listed: Sequence[str], unread: Counter[str]) -> list[str]:
-    """The names of a sentence, each once in its first spelling."""
-    spellings: dict[str, str] = {}
-    for name in listed:
-        spellings.setdefault(canonical(name), name)
-    spellings.pop("", None)
-    names = [*spellings.values()]
-    if len(names) > MOST_NAMES:
-        unread["names beyond the limit of a sentence"] += len(names) - MOST_NAMES
-    return names[:MOST_NAMES]
 
 
 def _answer(

@@ -198,7 +198,7 @@ class _Stage:
     ) -> None:
         self._corpus, self._gate, self._config, self._use_llm = corpus, gate, config, use_llm
         self._given, self._may_load = given, may_load
-        self._ontology = Ontology.of(config.entity_types, config.relation_types)
+        self._ontology = Ontology(config.entity_types, config.relation_types)
         self._local = LOCAL + content_id(LOCAL_VERSION, *((config.spacy,) if config.spacy else ()))
         self.wanted = self._maker(config.gleaning), GIVEN
         self.titles: dict[int, str] = {}
