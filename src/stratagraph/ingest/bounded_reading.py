@@ -129,15 +129,13 @@ class BoundedReader:
             raise Unreadable(f"reading it took more than {seconds * _WALL} s, and was ended")
         if code == -getattr(signal, "SIGXCPU", 0):
             raise Unreadable(f"reading it took more than {seconds} s of CPU, and was ended")
-        raise Unreadable(f"the process that read it {self._how_it_ended(code)}")
-
-    def _how_it_ended(self, code: int) -> str:
         if code < 0:
-            return f"was ended by {signal.Signals(-code).name}, as when a parser fails or memory ends"
+            ended = f"was ended by {signal.Signals(-code).name}, as when a parser fails or memory ends"
+            raise Unreadable(f"the process that read it {ended}")
         self._faults.seek(0, os.SEEK_END)
         self._faults.seek(max(0, self._faults.tell() - 1000))
         last = self._faults.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return f"ended with code {code}{f' ({last})' if last else ''}"
+        raise Unreadable(f"the process that read it ended with code {code}{f' ({last})' if last else ''}")
 
 
 def _document(file: FoundFile, answer: dict[str, Any]) -> Document | StreamedDocument:
@@ -151,12 +149,17 @@ def _document(file: FoundFile, answer: dict[str, Any]) -> Document | StreamedDoc
     return Document(answer["id"], answer["text"], answer["metadata"], sections)
 
 
-def _limit_memory() -> None:
-    """Limit the memory of this process, where the operating system can."""
+def _limit(seconds: int | None = None) -> None:
+    """Limit the CPU time of this process from now on, else its memory, where the operating system can."""
     if sys.platform == "win32":
         return
     import resource
 
+    if seconds is not None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -164,20 +167,9 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
 
 
-def _limit_time(seconds: int) -> None:
-    """Limit the CPU time of this process from now on."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-
-
 def main() -> None:
     """Read the files that the standard input names."""
-    _limit_memory()
+    _limit()
     from stratagraph.ingest.files.contents import FileContents, documents_in, guarded
     from stratagraph.ingest.files.walk import FoundFile
     from stratagraph.types.records import StreamedDocument
@@ -190,7 +182,7 @@ def main() -> None:
 
     for line in sys.stdin.buffer:
         path, name, root, size, named, encoding, seconds = json.loads(line)
-        _limit_time(seconds)
+        _limit(seconds)
         file, contents, ends = FoundFile(Path(path), name, root, size, named), FileContents(), False
         try:
             for document in guarded(file, contents, documents_in(file, contents, encoding)):

@@ -47,16 +47,9 @@ half, updated partitions have within 5 % of the modularity of new ones; above it
 class Kept:
     """The chunks that a corpus has in common with the previous one.
 
-    Attributes
-    ----------
-    now, before
-        Their rows in the two, ascending in `now`.
-    removed_texts
-        The texts of the deleted chunks under their prefixes, which may be iterated over once.
-    extracted
-        The previous extractions.
-    arrived
-        Rows of chunks of documents that were given again: text known, metadata maybe changed.
+    `now` and `before` are their rows in the two, ascending in `now`; `extracted` are the previous
+    extractions. `arrived` are rows of chunks of documents that were given again: text known, metadata maybe
+    changed. The texts of the deleted chunks under their prefixes (`removed_texts`) may be iterated over once.
     """
 
     now: Rows
@@ -113,12 +106,8 @@ def lookup(keys: Keys, keys_before: Keys) -> Rows:
 def previous_labels(rows_before: Rows, labels: NDArray[np.integer]) -> Labels:
     """The labels of members in the previous partition, shape (..., n); -1 for new members.
 
-    Parameters
-    ----------
-    rows_before
-        The previous row of each member, or -1, shape (n,).
-    labels
-        Of the previous members, shape (..., m); leading axes are levels.
+    `rows_before` are the previous rows of members, or -1, shape (n,); `labels` those of the previous members,
+    shape (..., m), where leading axes are levels.
     """
     previous = np.full((*labels.shape[:-1], len(rows_before)), -1, np.int64)
     is_carried = rows_before >= 0
@@ -200,12 +189,8 @@ def _take_vectors(previous: Stored, embedded: Vectors, texts: Sequence[str], vec
 class Before:
     """The previous graph, by the rows of the present one. Reads arrays, and no nodes.
 
-    Parameters
-    ----------
-    previous, stored
-        The previous graph, which is the attribute `stored`, and the present one.
-    chunks
-        The previous row of each chunk, or -1.
+    `stored` is the previous graph, which `__init__` gets before the present one; `chunks` is the previous row
+    of each chunk, or -1.
     """
 
     def __init__(self, previous: Stored, stored: Stored, chunks: Rows) -> None:

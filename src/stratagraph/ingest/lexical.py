@@ -180,15 +180,8 @@ class Scored(NamedTuple):
 class LexicalIndex:
     """BM25 over the passages of a corpus.
 
-    Parameters
-    ----------
-    arrays
-        From `build`, in memory or memory-mapped; the module's docstring describes them.
-
-    Raises
-    ------
-    ValueError
-        If the arrays do not fit each other.
+    `arrays` are those of `build`, in memory or memory-mapped. Methods raise `ValueError` where these are
+    damaged at the terms of a question.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -212,20 +205,11 @@ class LexicalIndex:
         removed_texts: Iterable[str],
         coming: Mapping[int, str],
     ) -> Arrays | None:
-        """Update the arrays of `build` at the cost of the passages that changed.
+        """Update the arrays of `build` (`before`) at the cost of the passages that changed.
 
-        Parameters
-        ----------
-        before
-            The arrays of the previous corpus.
-        stayed
-            The passages that stayed: their rows now, ascending, and their previous rows.
-        removed_texts, coming
-            The texts of deleted passages, and those of new ones by their rows.
-
-        Returns
-        -------
-        None if the language of the corpus changed: all passages are to be read.
+        `stayed` are the rows of the passages that stayed, now (ascending) and then; `removed_texts` those of
+        deleted passages, and `coming` those of new ones by their rows. None if the language of the corpus
+        changed: all passages are to be read.
         """
         now, then = stayed
         read = _Read(coming.values())
@@ -245,26 +229,14 @@ class LexicalIndex:
         return _arrays(markers, lengths, postings.updated(rows, fresh, len(lengths)))
 
     def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
-        """The scores of all admitted passages that have a term of the question, by ascending row.
-
-        Raises
-        ------
-        ValueError
-            If the arrays are damaged where the question's terms stand.
-        """
+        """The scores of all admitted passages that have a term of the question, by ascending row."""
         keys = np.unique(term_keys(content_words(question, self.language), self.language))
         starts, counts = self.postings(keys)
         chosen = rarest(counts)
         return self.scored(starts[chosen], counts[chosen], allowed)
 
     def frequencies(self, asked: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> Rows:
-        """How many admitted passages have a word of the same stem, shape (words,).
-
-        Raises
-        ------
-        ValueError
-            If the arrays are damaged where the words stand.
-        """
+        """How many admitted passages have a word of the same stem, shape (words,)."""
         starts, counts = self.postings(term_keys(asked, self.language))
         if allowed is None:
             return counts
@@ -287,13 +259,7 @@ class LexicalIndex:
         return Scored(*bm25(self._all, starts, counts, allowed, rarity=rarity))
 
     def postings(self, keys: NDArray[np.uint64]) -> tuple[Rows, Rows]:
-        """Where the postings of terms start and how many there are, 0 of a term that is not there.
-
-        Raises
-        ------
-        ValueError
-            If the arrays are damaged there.
-        """
+        """Where the postings of terms start and how many there are, 0 of a term that is not there."""
         if not len(keys) or not len(self._keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)

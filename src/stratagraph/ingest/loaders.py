@@ -181,17 +181,9 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
     def join(self, recorded: Mapping[str, Sequence[str]], owners: Mapping[str, str]) -> None:
         """Find the files, and give them the ids that they have in an index; the first call does it.
 
-        Parameters
-        ----------
-        recorded
-            Path and prefix of each root of the index, by its key.
-        owners
-            The key of the root of each file that the index has.
-
-        Raises
-        ------
-        ValueError
-            If two files have one id, of those given or with one of another root of the index.
+        `recorded` are path and prefix of each root of the index by its key, `owners` the key of the root of
+        each file that the index has. `ValueError` if two files have one id, of those given or with one of
+        another root of the index.
         """
         if self._roots is not None:
             return
@@ -221,17 +213,13 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         """Path and prefix of each root of the index and of those that were given, by its key."""
         return {} if self._roots is None else self._roots.recorded()
 
-    def is_unread(self, file: str) -> bool:
-        """Whether a file, or a folder above it, could not be read."""
-        above = file
-        while above and above not in self.unread:
-            above = above.rpartition("/")[0]
-        return bool(above) or "." in self.unread
-
     def vanished(self, file: str, root: str) -> bool:
         """Whether a file of the index, of the root with this key, is below the given paths, but not there."""
         own = None if self._roots is None else self._roots.by_key(root)
-        if own is None or self.is_unread(file):
+        unread = file  # the file, or a folder above it, if it could not be read
+        while unread and unread not in self.unread:
+            unread = unread.rpartition("/")[0]
+        if own is None or unread or "." in self.unread:
             return False
         path = own.path_of(file)
         is_given = any(path.is_relative_to(real_path(each)) for each in self._given)
@@ -277,12 +265,12 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         def sent() -> Iterator[list[FoundFile]]:
             for batch in _by_size(self._found):
                 waiting.append(batch)
-                yield [file for file in batch if not _is_large(file)]
+                yield [file for file in batch if file.size <= STREAMED_ABOVE]
 
         for from_worker in in_order(mapper, partial(_read_in_worker, encoding=self._encoding), sent()):
             read = iter(from_worker)
             for file in waiting.popleft():
-                if _is_large(file):
+                if file.size > STREAMED_ABOVE:
                     yield from self._read_here(file, reader)
                 else:
                     contents = next(read)
@@ -362,8 +350,3 @@ def _by_size(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _is_large(file: FoundFile) -> bool:
-    """Whether a file is too large to be held in memory, whatever its kind."""
-    return file.size > STREAMED_ABOVE

@@ -73,17 +73,8 @@ class Root:
 class Roots:
     """The roots of an index, and those that join it.
 
-    Parameters
-    ----------
-    recorded
-        Path and prefix of each root of the index, by its key.
-    moved
-        Recorded paths, and where these folders are now.
-
-    Raises
-    ------
-    ValueError
-        If a folder that moved is none of the index.
+    `recorded` are path and prefix of each root of the index, by its key; `moved` are recorded paths, and
+    where these folders are now. `ValueError` if a folder that moved is none of the index.
     """
 
     def __init__(
@@ -108,12 +99,8 @@ class Roots:
         """Let folders and files join, which are real paths.
 
         Of one new folder, ids begin with `name`, if it is given. Of several they begin with the folders'
-        names, and the id of a file is its name.
-
-        Raises
-        ------
-        ValueError
-            If there is a `name`, and not one new folder or file; or one that has another prefix.
+        names, and the id of a file is its name. `ValueError` if there is a `name`, and not one new folder or
+        file; or one that has another prefix.
         """
         paths = dict.fromkeys(path for path in given if self.above(path) is None)
         new = [path for path in paths if not any(parent in paths for parent in path.parents)]
@@ -162,15 +149,9 @@ class FoundFile:
 class Walk:
     """Finds the files below paths.
 
-    Parameters
-    ----------
-    skip
-        Called with a name and a reason for what should be read and cannot be.
-    leave_out
-        The same for what is left out by a rule.
-    include, exclude
-        Globs for files in folders. One is compared with the path and with its end from each slash on; an
-        absolute one with the absolute path.
+    `skip` is called with a name and a reason for what should be read and cannot be, `leave_out` for what is
+    left out by a rule. A glob for files in folders (`include`, `exclude`) is compared with the path and with
+    its end from each slash on; an absolute one with the absolute path.
     """
 
     def __init__(self, skip: Skip, leave_out: Skip, include: Sequence[str], exclude: Sequence[str]) -> None:
@@ -178,8 +159,7 @@ class Walk:
         self._leave_out = leave_out
         self._include = [printable(PurePath(each)) for each in include]  # without `./` and a slash at the end
         self._exclude = [printable(PurePath(each)) for each in exclude]
-        self._roots = Roots()
-        self._top, self._typed = Path(), Path()
+        self._roots, self._top, self._typed = Roots(), Path(), Path()
 
     def files(self, given: Sequence[Path], roots: Roots) -> Iterator[FoundFile]:
         """Every file below the paths once, with its id by `roots`."""
@@ -194,7 +174,11 @@ class Walk:
                 except OSError as error:
                     self._skip(name, "broken link" if path.is_symlink() else str(error.strerror))
                     continue
-                if path is not self._top and path.is_symlink() and not self._is_inside(path):
+                if (
+                    path is not self._top
+                    and path.is_symlink()
+                    and not path.resolve().is_relative_to(self._top)
+                ):
                     self._skip(name, "a link to a file outside the folder is not followed")
                     continue
                 if (status.st_dev, status.st_ino) in inodes:
@@ -208,9 +192,6 @@ class Walk:
     def _name(self, path: Path) -> str:
         root = self._roots.above(path)
         return printable(path) if root is None else root.id_of(path)
-
-    def _is_inside(self, path: Path) -> bool:
-        return Path(os.path.realpath(path)).is_relative_to(self._top)
 
     def _below(self, top: Path) -> Iterator[Path]:
         if not top.is_dir():

@@ -176,20 +176,11 @@ async def resolve(
     *,
     rule: Rule = default_rule,
 ) -> list[Candidate]:
-    """The pairs to merge, with the reasons.
+    """Those of some pairs (`candidates`) that `rule` merges, with the similarities of what is said of both.
 
-    Parameters
-    ----------
-    described
-        The entities of the pairs, with the statements about each. Statements that two entities share are left
-        out of the comparison. An entity without other statements is not merged, except for an acronym that is
-        used where the long name is, because the shared statement explains it.
-    pairs
-        The pairs to decide over (`candidates`).
-    gate
-        Embeds the descriptions of candidates.
-    rule
-        Decides over a candidate whose similarity is filled in.
+    `described` are the entities with the statements about each. Statements that two entities share are left
+    out of the comparison. An entity without other statements is not merged, except for an acronym that is
+    used where the long name is, because the shared statement explains it.
     """
     by_key = {entity.key: entity for entity in described}
     texts: dict[tuple[str, str], tuple[str, str]] = {}

@@ -71,16 +71,9 @@ class Unit(NamedTuple):
 class GraphLayout:
     """The rows of a graph.
 
-    Parameters
-    ----------
-    graph, extracted
-        The grouped graph, and the extractions that it is of.
-    texts
-        Descriptions and units by key, as far as they are at hand.
-    previous
-        The previous graph; None makes all nodes anew.
-    again
-        Previous entities and relations that are made anew all the same, shape (rows before,).
+    `texts` are descriptions and units by key, as far as they are at hand; others are read from `extracted`.
+    Without a `previous` graph all nodes are made anew. So are the entities and relations of its rows in
+    `again`, shape (rows before,).
 
     Attributes
     ----------

@@ -279,14 +279,9 @@ async def entity_arrays(
 
 
 def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
-    """Unit vectors of entities, from their units and names, shape (entities, dimension).
+    """Unit vectors of entities, shape (entities, dimension), from names (`name_codes`) and units.
 
-    Parameters
-    ----------
-    units
-        The mean direction of each entity's units; zero where there is none, and then so is the result.
-    codes, keys
-        As `name_codes` gives them.
+    `units` is the mean direction of each entity's units; where it is zero, so is the result.
     """
     dimension = units.shape[1]
     vectors = np.zeros(units.shape, np.float32)

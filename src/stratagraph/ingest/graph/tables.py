@@ -307,18 +307,9 @@ def tabulated(
 
 
 def joined(before: Mapping[str, NDArray[Any]], fresh: Arrays, rows: Rows) -> Arrays:
-    """The tables of all chunks, of those that stayed and those that are new.
+    """What `Flat` gives of all chunks: of those of the tables `before`, and of the new ones (`fresh`).
 
-    Parameters
-    ----------
-    before, fresh
-        The tables of the previous generation, and the tables of the new chunks (`Flat.arrays`).
-    rows
-        The previous row of each chunk, or -1, shape (chunks,).
-
-    Returns
-    -------
-    What `Flat` gives of all chunks: the dictionaries lose what no table uses any more.
+    `rows` are the previous rows of chunks, or -1, shape (chunks,). Dictionaries lose what no table uses.
     """
     new = rows < 0
     picked = _Picked(before, fresh, np.where(new, -np.cumsum(new, dtype=np.int64), rows))

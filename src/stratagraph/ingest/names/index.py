@@ -128,29 +128,12 @@ def build(names: Sequence[str]) -> Arrays:
 def updated(
     before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str], what: str = "names"
 ) -> Arrays:
-    """Updates the arrays of a name index of which most names are unchanged.
+    """What `build` gives of `size` names, most of which the index `before` has too.
 
-    Parameters
-    ----------
-    before
-        The arrays of the previous index; empty if there is none.
-    now
-        The present row of each previous name, or -1 if it is deleted.
-    size
-        Number of present names.
-    fresh
-        The new names, by present rows.
-    what
-        The owner of the names, for the error message.
-
-    Returns
-    -------
-    What `build` gives of all names.
-
-    Raises
-    ------
-    Damaged
-        If the previous arrays are not those of an index of `len(now)` names.
+    `now` is the present row of each previous name, or -1, `fresh` are the new names by present rows, and
+    `what` is the owner of the names in the error. `Damaged` if the previous arrays are not those of an index
+    of `len(now)` names. It takes a twentieth of the time of a build, which is that of a whole insert (.3 s of
+    23,000 names).
     """
     if before:
         with damage(what):
@@ -268,17 +251,8 @@ class NameMatches(NamedTuple):
 class NameIndex:
     """Finds names by whole words (ERRATA N8): in a question, by a part, or misspelt.
 
-    Parameters
-    ----------
-    arrays
-        The arrays of `build`, in memory or memory-mapped. They are checked here, once.
-    what
-        The owner of the names, for the error message.
-
-    Raises
-    ------
-    Damaged
-        If an array is missing, has another dtype or shape, or holds a row out of range. The error names it.
+    `arrays` are those of `build`, in memory or memory-mapped. They are checked here, once: `Damaged` names
+    an array that is missing, has another dtype or shape, or holds a row out of range, and `what` it is of.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], what: str = "names") -> None:
@@ -353,10 +327,8 @@ class NameIndex:
     def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
         """Names whose words are spelt like those of the entity, by character trigrams. These are candidates.
 
-        Returns
-        -------
-        Rows and scores in (0, 1], best first. The score is the mean over words of the best Dice coefficient,
-        where a word that only one of the two has counts 0.
+        Returns rows and scores in (0, 1], best first. The score is the mean over words of the best Dice
+        coefficient, where a word that only one of the two has counts 0.
         """
         tokens = name_words(entity)
         alike = [self._names_like(word) for word in tokens]

@@ -53,20 +53,12 @@ class Linked(NamedTuple):
 
 
 def link(question: str, index: NameIndex, entities: Sequence[str] | None = None) -> Linked:
-    """Find the names of an index in a question.
+    """Find the names of an index in a question of any language.
 
     A name inside a longer match ("York" in "New York City") is left out. A name that no entity has stands for
     the longer names that contain it ("Geoffrey Hinton" for "Hinton"), which share its weight. If there are
-    none, it stands for the name with the most similar spelling.
-
-    Parameters
-    ----------
-    question
-        In any language.
-    index
-        The names of all entities.
-    entities
-        The names in the question, instead of those of the extractor. The question need not contain them.
+    none, it stands for the name with the most similar spelling. `entities` are names that the question is
+    about, instead of those of the extractor; it need not contain them.
     """
     tokens = words(question)
     matches = index.find(question)
