@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from stratagraph.config import as_config
 from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.eval import Dataset, Passage, Question
 from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.eval.rankers import Indexes, Workbench
+from stratagraph.eval.rankers import Workbench
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 from stratagraph.types.records import Document, EntityMention, Extraction, RelationMention
@@ -62,8 +61,8 @@ def ready(name: str, facts: Facts, names: Sequence[str] = (), llm: object | None
     extractions = {key: said(stated) for key, stated in facts.items()}
     dataset = Dataset("facts", documents, (Question("q", "what?"),), extractions)
     gate = ModelGate(llm, None, cache=MemoryCalls())
-    shared, indexes = SharedEmbedder(FakeEmbedder(256)), Indexes(llm, None, Path())
-    bench = Workbench(dataset, shared, as_config(None), gate, lambda text: len(text.split()), indexes)
+    shared = SharedEmbedder(FakeEmbedder(256))
+    bench = Workbench(dataset, shared, as_config(None), gate, lambda text: len(text.split()), llm)
     system: Any = make(name, Corpus())
     system.prepare(bench)
     if names:

@@ -19,7 +19,7 @@ from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.metrics import paired_difference
 from stratagraph.eval.names import EVAL_VIEWS, KNOWN, PLAIN, RowName, check_rows
-from stratagraph.eval.rankers import Indexes, IndexRanker, Ranker, Workbench
+from stratagraph.eval.rankers import IndexRanker, Ranker, Workbench
 from stratagraph.eval.report import Evaluation, Row
 from stratagraph.eval.scoring import Cutoffs, ask_all
 from stratagraph.methods import WAYS
@@ -136,13 +136,22 @@ def evaluate(
                 prompts=settings.prompts,
             )
 
-        indexes = Indexes(llm, budget, folder / CALLS)
-        bench = Workbench(data, shared, settings, gate(llm), count_tokens, indexes, list(map(gate, judges)))
+        bench = Workbench(
+            data,
+            shared,
+            settings,
+            gate(llm),
+            count_tokens,
+            llm=llm,
+            budget=budget,
+            calls=folder / CALLS,
+            judge_gates=list(map(gate, judges)),
+        )
         shared.learn(
             [chunk.searched_text for chunk in bench.chunks], [each.question for each in data.questions]
         )
         intervals = {"resamples": resamples, "confidence": confidence, "seed": seed}
-        with closing(indexes):
+        with closing(bench):
             # Plain rankings come last, so that builds are charged to methods.
             ordered = sorted(wanted, key=lambda each: isinstance(each, IndexRanker) and each.is_plain)
             by_name = {each.name: _row(each, bench, cutoffs, answering, shown) for each in ordered}

@@ -123,7 +123,7 @@ class IndexRanker(Ranker):
     def prepare(self, bench: Workbench) -> Indexing | None:
         """Build what is not built yet."""
         self.bench = bench
-        self._index, indexing, self.failures = bench.indexes.added(bench, self.row)
+        self._index, indexing, self.failures = bench.index_of(self.row)
         return indexing
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
@@ -154,94 +154,71 @@ class IndexRanker(Ranker):
 
 
 @dataclass
-class _Built:
-    index: Index
-    made: set[str] = field(default_factory=set)
-    bytes: int = 0
-
-
-@dataclass
-class Indexes:
-    """The indexes of a run. Methods are added to one, each measured by itself.
-
-    A row with settings of its own build has its own index, of the same extraction. Plain rankings need no
-    model: where there is one, they have an index that was made without it. `llm` and `budget` are as
-    `build_index` takes them; `calls` is the file of model calls.
-    """
-
-    llm: Any
-    budget: Budget | None
-    calls: Path
-    _built: dict[str, _Built] = field(default_factory=dict)
-
-    def added(self, bench: Workbench, row: RowName) -> tuple[Index, Indexing | None, Sequence[Failure]]:
-        """An index with the method, the cost of adding it (None if it is there), and what failed."""
-        plain, method = row.ranker in PLAIN, WALK if row.ranker in PLAIN else row.ranker
-        key = PLAIN[0] if plain and self.llm is not None else json.dumps(row.build and [method, row.build])
-        built = self._built.get(key)
-        if built is not None and (plain or method in built.made):
-            return built.index, None, ()
-        began, worked = time.perf_counter(), time.process_time()
-        if built is None:
-            config = settings_of(row, bench.config)
-            built = self._built[key] = _Built(self._new(bench, method, config, plain))
-        elif method != WALK:
-            built.index.add_method(method)
-        spent = time.perf_counter() - began, time.process_time() - worked
-        built.made.add(method)
-        report = built.index.last_report
-        stages, failures = ({}, ()) if report is None else (report.stages, report.failures)
-        size = int(built.index.stats()["bytes"])
-        own, built.bytes = size - built.bytes, size
-        return built.index, None if plain else Indexing(*spent, stages, own), failures
-
-    def _new(self, bench: Workbench, method: str, config: Config, plain: bool) -> Index:
-        given = bench.dataset.extractions
-        extraction: dict[str, Any] = {"extraction": given} if given else {}
-        return build_index(
-            bench.dataset.documents,
-            method,
-            llm=None if plain else self.llm,
-            embedder=bench.embedder,
-            config=config,
-            budget=self.budget,
-            cache=self.calls,
-            progress=False,
-            **extraction,
-        )
-
-    def close(self) -> None:
-        """Remove the indexes."""
-        for built in self._built.values():
-            built.index.close()
-
-
 class Workbench:
     """What the rankers of a run share: one split of the corpus, one embedder, gates and indexes.
 
-    `chunks` are in the order of an index: by document id, then by place in the document.
+    `chunks` are in the order of an index: by document id, then by place in the document. Methods are added to
+    one index, each measured by itself; a row with settings of its own build has its own index, of the same
+    extraction. Plain rankings need no model: where there is one, they have an index that was made without it.
+    `llm` and `budget` are as `build_index` takes them; `calls` is the file of model calls.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        embedder: SharedEmbedder,
-        config: Config,
-        gate: Gate,
-        count_tokens: CountTokens,
-        indexes: Indexes,
-        judge_gates: Sequence[Gate] = (),
-    ) -> None:
-        self.dataset = dataset
-        self.embedder = embedder
-        self.config = config
-        self.gate = gate
-        self.judge_gates = tuple(judge_gates) or (gate,)
-        self.count_tokens = count_tokens
-        self.indexes = indexes
+    dataset: Dataset
+    embedder: SharedEmbedder
+    config: Config
+    gate: Gate
+    count_tokens: CountTokens
+    llm: Any = None
+    budget: Budget | None = None
+    calls: Path | None = None
+    judge_gates: Sequence[Gate] = ()
+    chunks: Sequence[Chunk] = field(init=False)
+    _indexes: dict[str, Index] = field(default_factory=dict)
+    _bytes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.judge_gates = tuple(self.judge_gates) or (self.gate,)
         parts = [
             chunk
-            for item in dataset.documents
-            for chunk in ([item] if isinstance(item, Chunk) else split(item, config.chunking, count_tokens))
+            for item in self.dataset.documents
+            for chunk in (
+                [item] if isinstance(item, Chunk) else split(item, self.config.chunking, self.count_tokens)
+            )
         ]
         self.chunks = sorted(parts, key=lambda chunk: (chunk.document_id, chunk.ordinal))
+
+    def index_of(self, row: RowName) -> tuple[Index, Indexing | None, Sequence[Failure]]:
+        """An index with the method, the cost of adding it (None if it is there), and what failed."""
+        plain, method = row.ranker in PLAIN, WALK if row.ranker in PLAIN else row.ranker
+        key = PLAIN[0] if plain and self.llm is not None else json.dumps(row.build and [method, row.build])
+        index = self._indexes.get(key)
+        if index is not None and (plain or method in (WALK, *index.methods)):
+            return index, None, ()
+        began, worked = time.perf_counter(), time.process_time()
+        if index is None:
+            given = self.dataset.extractions
+            extraction: dict[str, Any] = {"extraction": given} if given else {}
+            index = self._indexes[key] = build_index(
+                self.dataset.documents,
+                method,
+                llm=None if plain else self.llm,
+                embedder=self.embedder,
+                config=settings_of(row, self.config),
+                budget=self.budget,
+                cache=self.calls,
+                progress=False,
+                **extraction,
+            )
+        else:
+            index.add_method(method)
+        spent = time.perf_counter() - began, time.process_time() - worked
+        report = index.last_report
+        assert report is not None
+        size = int(index.stats()["bytes"])
+        own, self._bytes[key] = size - self._bytes.get(key, 0), size
+        return index, None if plain else Indexing(*spent, report.stages, own), report.failures
+
+    def close(self) -> None:
+        """Remove the indexes."""
+        for index in self._indexes.values():
+            index.close()
