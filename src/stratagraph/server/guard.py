@@ -9,6 +9,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -88,12 +89,9 @@ class Settings:
 
 def is_loopback(host: str) -> bool:
     """Whether an address to listen on can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    return False
 
 
 def checked_token(host: str, token: str | None) -> str | None:
@@ -145,19 +143,9 @@ class Refused(HTTPException):
 class Guard:
     """Middleware around an application. A refused request never reaches the application.
 
-    Parameters
-    ----------
-    app
-        The application.
-    settings
-        Who may ask, and how much.
-    public
-        Paths that `GET` may read without a token. Every other path needs the token, also one that no route
-        has.
-    answers
-        Paths that count against `Settings.answers`.
-    body_bytes
-        Largest body by path prefix; `BODY_BYTES` for other paths.
+    `GET` may read `public` paths without the token, which every other path needs, also one that no route has.
+    Paths in `answers` count against `Settings.answers`. `body_bytes` is the largest body by prefix of a path;
+    `BODY_BYTES` for others.
     """
 
     def __init__(
@@ -201,7 +189,9 @@ class Guard:
                     answer.add_vary_header("Origin")
             await send(message)
 
-        path = _path_within(scope)
+        path, root = scope["path"], scope.get("root_path", "")
+        if root and (path == root or path.startswith(f"{root}/")):  # as routes see it: without that prefix
+            path = path[len(root) :] or "/"
         limit = next((size for start, size in self._body_bytes.items() if path.startswith(start)), BODY_BYTES)
         try:
             self._check(scope, path, headers, origin, allowed_origin)
@@ -256,11 +246,9 @@ class Guard:
         name = name.strip("[]").rstrip(".").lower()
         if name == "localhost" or name in self._settings.hosts:
             return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(name))
+        return False
 
     def _too_large(self, limit: int) -> Refused:
         option = "; see --max-upload" if limit == self._settings.upload_bytes else ""
@@ -288,12 +276,3 @@ class Guard:
             return message
 
         return limited
-
-
-def _path_within(scope: Scope) -> str:
-    """The path as the application's routes see it: without the prefix that it is mounted at."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    if root and (path == root or path.startswith(f"{root}/")):
-        return path[len(root) :] or "/"
-    return path

@@ -78,16 +78,9 @@ class Uploads:
 
 
 class Library:
-    """An open index that follows its folder.
+    """An open index that follows its folder, or its URL.
 
     If the folder becomes unreadable, the last generation stays in use, and `problem` says why.
-
-    Parameters
-    ----------
-    path
-        The index folder, or a URL.
-    open_index
-        Opens it.
     """
 
     def __init__(self, path: str | Path, open_index: Callable[[], sg.Index]) -> None:
@@ -201,23 +194,24 @@ class JobProgress:
 
     def start(self, stage: str, total: int | None) -> None:
         """A stage begins."""
-        self._set(stage, 0, total)
+        with self._lock:
+            self._show(stage, 0, total)
 
     def advance(self, stage: str, count: int = 1) -> None:
         """Units of a stage are done."""
-        done, total = self._stages.get(stage, (0, None))
-        self._set(stage, done + count, total)
+        with self._lock:
+            done, total = self._stages.get(stage, (0, None))
+            self._show(stage, done + count, total)
 
     def finish(self, stage: str) -> None:
         """A stage has ended."""
         with self._lock:
             self._stages.pop(stage, None)
 
-    def _set(self, stage: str, done: int, total: int | None) -> None:
-        with self._lock:
-            self._stages[stage] = done, total
-            if self._job is not None:
-                self._job.stage, self._job.done, self._job.total = stage, done, total
+    def _show(self, stage: str, done: int, total: int | None) -> None:
+        self._stages[stage] = done, total
+        if self._job is not None:
+            self._job.stage, self._job.done, self._job.total = stage, done, total
 
 
 class Jobs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,8 @@ _TEXT = 1200
 _PASSAGE = 280
 _SOURCES = 5  # passages that a text names
 
-Texts = Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]]
-"""Of a member that is no node, by id: its kind, text, chunk ids and document ids."""
+Text = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+"""Of a member that is no node: its kind, text, chunk ids and document ids."""
 _SCRIPTS = ("d3/d3-hierarchy.min.js", "common.js", "hierarchy.js")
 _BODY = """<main class="split">
 <div id="icicle" class="stage" aria-label="Hierarchy"></div>
@@ -62,92 +62,68 @@ def hierarchy(index: Index, method: str | None = None, *, most: int = MOST_SHOWN
         leaves = [Branch(chunk.id, size=1) for chunks in index.chunks().values() for chunk in chunks]
         root, total = Branch(name, children=leaves, size=len(leaves)), len(leaves)
     shown = largest_part(root, most + 1)
+    groups = sum(branch.node is None and bool(branch.children) for branch in shown.branches[1:])
+    count = len(shown.branches) - 1
+    note = f"All {counted(total, 'node')}."
+    if count - groups < total:
+        note = f"{count - groups:,} of {total:,} nodes are shown: the largest, each below the one that "
+        note += "contains it."
     return page(
         f"Hierarchy of {name}",
-        [_note(shown, total), "Width says nothing; height is the number of leaves. Click a cell to read it."],
+        [note, "Width says nothing; height is the number of leaves. Click a cell to read it."],
         _BODY,
         data=_data(index, shown),
         scripts=_SCRIPTS,
     )
 
 
-def _note(shown: Shown, total: int) -> str:
-    count = len(shown.branches) - 1
-    groups = sum(branch.node is None and bool(branch.children) for branch in shown.branches[1:])
-    if count - groups >= total:
-        return f"All {counted(total, 'node')}."
-    return (
-        f"{count - groups:,} of {total:,} nodes are shown: the largest, each below the one that contains it."
-    )
-
-
 def _data(index: Index, shown: Shown) -> dict[str, Any]:
     members = [branch.id for branch in shown.branches if branch.node is None and not branch.children]
-    texts = _texts(index, members)  # entities or chunks
+    chunks = {chunk.id: chunk for chunk in index.find_chunks(members)}
+    texts: dict[str, Text] = {
+        each.id: ("chunk", each.text, (each.id,), (each.document_id,)) for each in chunks.values()
+    }
+    for entity in index.entities([each for each in members if each not in chunks]):
+        text = f"{entity.name}: {entity.description}" if entity.description else entity.name
+        texts[entity.id] = ("entity", text, entity.sources, entity.documents)
+    places: dict[str, int] = {}  # of the passages that texts name
     records = [
-        _record(branch, parent, hidden, texts)
+        _record(branch, texts, places) | {"parent": parent, "hidden": hidden}
         for branch, parent, hidden in zip(shown.branches, shown.parents, shown.hidden, strict=True)
     ]
-    cited = dict.fromkeys(source for record in records for source in record["sources"])
-    places = {identity: place for place, identity in enumerate(cited)}
-    for record in records:
-        record["sources"] = [places[source] for source in record["sources"]]
-    passages = {chunk.id: chunk for chunk in index.find_chunks(list(cited))}
+    passages = {chunk.id: chunk for chunk in index.find_chunks(list(places))}
     return {
         "nodes": records,
         "passages": [
             {"document": passages[each].document_id, "text": shortened(passages[each].text, _PASSAGE)}
-            for each in cited
+            for each in places
         ],
     }
 
 
-def _texts(index: Index, ids: Sequence[str]) -> Texts:
-    """Texts of members that are not nodes: chunks, else entities."""
-    chunks = {chunk.id: chunk for chunk in index.find_chunks(ids)}
-    rest = [each for each in ids if each not in chunks]
-    of_entities = {}
-    for each in index.entities(rest):
-        text = f"{each.name}: {each.description}" if each.description else each.name
-        of_entities[each.id] = ("entity", text, each.sources, each.documents)
-    of_chunks = {each.id: ("chunk", each.text, (each.id,), (each.document_id,)) for each in chunks.values()}
-    return {**of_entities, **of_chunks}
-
-
-def _record(branch: Branch, parent: int, hidden: int, texts: Texts) -> dict[str, Any]:
+def _record(branch: Branch, texts: Mapping[str, Text], places: dict[str, int]) -> dict[str, Any]:
     node = branch.node
+    title = ""
     if node is not None:
         kind, text, sources, documents = node.kind, node.text, node.sources, node.documents
-        title = _title(node)
+        titles = (node.metadata.get(key) for key in ("title", "name"))
+        title = next((each for each in titles if isinstance(each, str) and each.strip()), "")
     elif branch.children:
-        kind, text, sources, documents = "group", "", (), ()
-        title = branch.id
+        kind, text, sources, documents, title = "group", "", (), (), branch.id
     else:
         kind, text, sources, documents = texts.get(branch.id, ("member", branch.id, (), ()))
-        title = shortened(text, _TITLE)
     return {
-        "parent": parent,
-        "title": title,
+        "title": shortened(title or text, _TITLE) or branch.id,
         "text": cut(text, _TEXT),
         "kind": kind,
         "level": node.level if node is not None else None,
         "size": branch.size,
         "members": len(branch.children),
-        "hidden": hidden,
         "also": max(0, branch.parents - 1),
-        "sources": list(sources[:_SOURCES]),
+        "sources": [places.setdefault(each, len(places)) for each in sources[:_SOURCES]],
         "sourceCount": len(sources),
         "documentCount": len(documents),
     }
-
-
-def _title(node: MethodNode) -> str:
-    """The node's title, else the beginning of its text."""
-    for key in ("title", "name"):
-        title = node.metadata.get(key)
-        if isinstance(title, str) and title.strip():
-            return shortened(title, _TITLE)
-    return shortened(node.text, _TITLE) or node.id
 
 
 @dataclass(slots=True)
@@ -162,6 +138,11 @@ class Branch:
     children: list[Branch] = field(default_factory=list)
     size: int = 0
     parents: int = 0
+
+    @property
+    def level(self) -> int:
+        """The node's level; -1 for what is no node."""
+        return self.node.level if self.node is not None else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +160,11 @@ class Shown:
 def tree_of(nodes: Iterable[MethodNode], label: str) -> tuple[Branch, int]:
     """All nodes below one root, and the number of nodes and members.
 
-    A node with several parents (clusters may overlap) is below the first.
+    A node with several parents (clusters may overlap) is below the first. Many tops of several kinds are put
+    in groups by their kind.
     """
     branches = {node.id: Branch(node.id, node) for node in nodes}
-    descending = sorted(branches.values(), key=_level, reverse=True)
+    descending = sorted(branches.values(), key=lambda branch: branch.level, reverse=True)
     leaves: dict[str, Branch] = {}
     for parent in descending:
         assert parent.node is not None
@@ -190,7 +172,7 @@ def tree_of(nodes: Iterable[MethodNode], label: str) -> tuple[Branch, int]:
             child = branches.get(member)
             if child is None:
                 child = leaves.setdefault(member, Branch(member, size=1))
-            elif _level(child) >= _level(parent):
+            elif child.level >= parent.level:
                 continue
             child.parents += 1
             if child.parents == 1:
@@ -198,25 +180,16 @@ def tree_of(nodes: Iterable[MethodNode], label: str) -> tuple[Branch, int]:
     for branch in reversed(descending):
         branch.size = max(1, sum(child.size for child in branch.children))
     tops = [branch for branch in descending if not branch.parents]
-    return _rooted(tops, label), len(branches) + len(leaves)
-
-
-def _level(branch: Branch) -> int:
-    return branch.node.level if branch.node is not None else -1
-
-
-def _rooted(tops: list[Branch], label: str) -> Branch:
-    root = Branch(label, children=tops)
     kinds: dict[str, list[Branch]] = defaultdict(list)
     for branch in tops:
         kinds[branch.node.kind if branch.node else ""].append(branch)
     if len(tops) > MOST_ROOTS and len(kinds) > 1:
-        root.children = [
+        tops = [
             Branch(kind, children=members, size=sum(member.size for member in members))
             for kind, members in sorted(kinds.items())
         ]
-    root.size = sum(child.size for child in root.children)
-    return root
+    root = Branch(label, children=tops, size=sum(child.size for child in tops))
+    return root, len(branches) + len(leaves)
 
 
 def largest_part(root: Branch, limit: int) -> Shown:

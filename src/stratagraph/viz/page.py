@@ -38,9 +38,15 @@ def page(
         Names of files in `assets`, in the order in which they run.
     """
     sources = [asset(name) for name in scripts]
+    hashes = [b64encode(sha256(source.encode("utf-8")).digest()).decode() for source in sources]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(sources)}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
         f'<link rel="icon" href="data:,">\n<title>{escape(title)}</title>',
@@ -85,12 +91,3 @@ def cut(text: str, limit: int) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """A number and what it counts: `1 passage`, `2,300 passages`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def _policy(sources: Sequence[str]) -> str:
-    hashes = [b64encode(sha256(source.encode("utf-8")).digest()).decode() for source in sources]
-    scripts = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
-    return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )

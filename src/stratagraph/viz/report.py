@@ -22,7 +22,6 @@ _COLUMNS = (
     "Tokens",
     "Time",
 )
-
 _SWATCHES = {
     name: f'<i class="swatch {color}"></i>'
     for name, color in (("Tokens in", "in"), ("Tokens out", "out"), ("Seconds", "time"))
@@ -38,7 +37,13 @@ def build_report(report: BuildReport) -> Picture:
         f"{counted(usage.calls, 'model call')}, {usage.cached_calls:,} of them answered from the cache; "
         f"{usage.seconds:,.1f} s in all stages. Cost: {money(report.cost)}.",
     ]
-    body = "\n".join(['<main class="report">', *_table(report), *_remarks(report), "</main>"])
+    remarks = (
+        ("Notes", [f"{note}: {count:,}" for note, count in report.notes.items()]),
+        ("Failures", [f"{each.stage}: {each.about}: {each.reason}" for each in report.failures]),
+        ("Skipped documents", list(report.skipped)),
+    )
+    lists = [line for title, lines in remarks for line in _list(title, lines)]
+    body = "\n".join(['<main class="report">', *_table(report), *lists, "</main>"])
     return page(f"Report: {report.operation}, generation {report.generation}", notes, body)
 
 
@@ -67,13 +72,6 @@ def _bar(parts: Iterable[tuple[str, float]], whole: float) -> str:
         if whole and value
     )
     return f'<td class="bar"><div>{spans}</div></td>'
-
-
-def _remarks(report: BuildReport) -> Iterator[str]:
-    yield from _list("Notes", [f"{note}: {count:,}" for note, count in report.notes.items()])
-    failures = [f"{each.stage}: {each.about}: {each.reason}" for each in report.failures]
-    yield from _list("Failures", failures)
-    yield from _list("Skipped documents", list(report.skipped))
 
 
 def _list(title: str, lines: list[str]) -> Iterator[str]:
