@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stratagraph.mapping import mapper as mapper
     from stratagraph.methods.archrag import register_augmentation as register_augmentation
     from stratagraph.methods.archrag import register_clustering as register_clustering
-    from stratagraph.methods.choices import register_neighbours as register_neighbours
+    from stratagraph.methods.settings import register_neighbours as register_neighbours
     from stratagraph.methods.lshtree import LSHTreeConfig as LSHTreeConfig
     from stratagraph.models.budget import Budget as Budget
     from stratagraph.models.budget import Limits as Limits
@@ -96,7 +96,7 @@ _HOMES = {
     "stratagraph.index": "Index",
     "stratagraph.ingest.loaders": "read_documents",
     "stratagraph.methods.archrag": "register_augmentation register_clustering",
-    "stratagraph.methods.choices": "register_neighbours",
+    "stratagraph.methods.settings": "register_neighbours",
     "stratagraph.methods.lshtree": "LSHTreeConfig",
     "stratagraph.models.budget": "Budget Limits Prices",
     "stratagraph.models.estimate": "Estimate",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from stratagraph.methods.base import Method, Way
-from stratagraph.methods.validation import SearchOptions
+from stratagraph.methods.settings import SearchOptions
 from stratagraph.types.question import WALK
 
 NAMES = ("lshtree", "archrag", "noderag", "hirag")

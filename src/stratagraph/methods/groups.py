@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from stratagraph.ingest.marks import Marks, combined, find_marks
 from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.reports import WrittenReport
+from stratagraph.methods.settings import MethodConfig
 from stratagraph.models.gate import Gate
 from stratagraph.system.threads import in_thread
 from stratagraph.text.packing import divided
@@ -58,21 +59,7 @@ are, and the key and the vector of each, by which contexts for themes are packed
 _BATCH = 1024  # groups that are read at a time
 
 
-class MethodSettings(Protocol):
-    """The settings of a method."""
-
-    @property
-    def text_settings(self) -> Sequence[int]:
-        """Those that texts depend on."""
-        ...
-
-    @property
-    def group_settings(self) -> Sequence[object]:
-        """Those that groups depend on."""
-        ...
-
-
-C_co = TypeVar("C_co", bound=MethodSettings, covariant=True)
+C_co = TypeVar("C_co", bound=MethodConfig, covariant=True)
 Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | WrittenReport]]]
 """Writes a text for each group, in order."""
 
@@ -198,7 +185,7 @@ class GroupBuilder(Generic[C_co]):
         `sums` are those of the marks of the members. A mark also holds the settings of texts, the `kind` of
         node and its `level`. With a model, a node that no model wrote is not taken.
         """
-        salt = content_key(kind, str(level), *map(str, self.config.text_settings))
+        salt = content_key(kind, str(level), *self.config.text_settings)
         marks = combined(np.full(len(sums), salt, np.uint64), sums)
         if self.previous is None:
             return marks, np.full(len(sums), -1, np.int64)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.choices import Choices
+from stratagraph.methods.settings import Choices
 from stratagraph.types.protocols import Rows, Vectors
 
 Weights = NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from stratagraph.errors import require
 from stratagraph.ingest.summarize import MEMBER_TOKENS
@@ -12,9 +12,19 @@ from stratagraph.kernels.chnsw_layer import Kind
 from stratagraph.kernels.chnsw_options import Mode
 from stratagraph.kernels.leidenalg import QUALITIES, WITHOUT_RESOLUTION, Quality
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS
-from stratagraph.methods.choices import check_neighbours, require_neighbours
 from stratagraph.methods.reports import ReportForm
-from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole
+from stratagraph.methods.settings import (
+    MethodConfig,
+    SearchOptions,
+    check_neighbours,
+    flag,
+    levels,
+    number,
+    one_of,
+    positive,
+    whole,
+    wholes,
+)
 
 Merge = Literal["grounded", "paper"]
 KINDS: Mapping[str, float] = {"entities": 1.0, "communities": 0.5}
@@ -26,7 +36,7 @@ of passages there are .03 fewer of the facts in 1,000 and in 2,000 tokens; with 
 
 
 @dataclass(frozen=True, slots=True)
-class ArchRAGConfig:
+class ArchRAGConfig(MethodConfig):
     """How a hierarchy of attributed communities is built (Alg. 1).
 
     Parameters
@@ -82,6 +92,12 @@ class ArchRAGConfig:
         Of clustering and index.
     """
 
+    TEXTS: ClassVar = ("summary_tokens", "report_form", "context_tokens")
+    GROUPS: ClassVar = (
+        *("clustering", "quality", "resolution", "max_community"),
+        *("augmentation", "neighbours", "added_neighbours", "quantile", "seed"),
+    )
+    PACKAGES: ClassVar = ("igraph",)
     augmentation: str = "knn"
     clustering: str = "leiden"
     quality: Quality | None = None
@@ -113,44 +129,25 @@ class ArchRAGConfig:
                 raise ValueError(f"quality is for clustering='leidenalg', and it is {self.clustering!r}")
             if self.quality in WITHOUT_RESOLUTION and self.resolution != 1:
                 raise ValueError(f"{self.quality} has no resolution, and resolution is {self.resolution}")
-        if self.added_neighbours is not None:
-            whole("added_neighbours", self.added_neighbours, 1, 1000)
-        whole("max_community", self.max_community, 2, 1000)
-        whole("max_levels", self.max_levels, 0, 100)
-        whole("min_communities", self.min_communities, 2)
-        whole("summary_tokens", self.summary_tokens, 10, 10_000)
+        for name, most in (("added_neighbours", 1000), ("ef", 100_000)):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 1, most)
+        wholes(self, max_community=(2, 1000), max_levels=(0, 100), min_communities=2, seed=0)
+        wholes(self, summary_tokens=(10, 10_000), context_tokens=100, links=(2, 512), breadth=(1, 10_000))
         one_of("report_form", self.report_form, get_args(ReportForm))
-        whole("context_tokens", self.context_tokens, 100)
-        whole("links", self.links, 2, 512)
         one_of("mode", self.mode, get_args(Mode))
         one_of("codes", self.codes, get_args(Kind))
-        if self.ef is not None:
-            whole("ef", self.ef, 1, 100_000)
-        whole("breadth", self.breadth, 1, 10_000)
-        whole("seed", self.seed, 0)
         number("quantile", self.quantile, 0, 1)
         number("min_shrink", self.min_shrink, 0, 0.99)
         positive("resolution", self.resolution)
 
     def require(self) -> None:
         """Raise `MissingExtra` if a package is not here that a build needs, `ValueError` for a function."""
-        require("methods", "igraph", *(["leidenalg"] if self.clustering == "leidenalg" else []))
-        require_neighbours(self.neighbours)
+        super(ArchRAGConfig, self).require()  # slots make another class, which a bare `super` does not know
+        if self.clustering == "leidenalg":
+            require("methods", "leidenalg")
         AUGMENTATIONS.custom(self.augmentation)
         CLUSTERINGS.custom(self.clustering)
-
-    @property
-    def group_settings(self) -> list[object]:
-        """The settings that communities depend on, among them the names of a user's functions."""
-        clustering = [self.clustering, self.quality, self.resolution, self.max_community]
-        edges = [self.augmentation, self.neighbours, self.added_neighbours, self.quantile]
-        return [*clustering, *edges, self.seed]
-
-    @property
-    def text_settings(self) -> list[int]:
-        """The settings that reports depend on."""
-        form = get_args(ReportForm).index(self.report_form)
-        return [self.summary_tokens, form, self.context_tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +193,3 @@ class ArchRAGOptions(SearchOptions):
         one_of("mode", self.mode, ("filter", "direct"))
         if self.mode == "direct" and self.merge == "paper":
             raise ValueError("merge='paper' has no effect with mode='direct', which merges no points")
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether only some levels are searched, so that the walk must not fill up the results."""
-        return self.levels is not None

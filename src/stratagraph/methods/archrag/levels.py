@@ -25,7 +25,6 @@ from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label, ranges, split
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.drift import Drift, communities_measured, majority
 from stratagraph.methods.groups import (
     VECTOR_HASHES,
@@ -36,6 +35,7 @@ from stratagraph.methods.groups import (
     united,
 )
 from stratagraph.methods.reports import write_reports
+from stratagraph.methods.settings import neighbour_search
 from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import Node, content_id
 

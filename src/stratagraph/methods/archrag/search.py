@@ -19,7 +19,7 @@ from stratagraph.methods.archrag.config import ArchRAGOptions
 from stratagraph.methods.base import MethodDescription, Opened, Ranking, RowTable, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
-from stratagraph.methods.validation import searched_levels
+from stratagraph.methods.settings import searched_levels
 from stratagraph.search.ranking import concatenate, interleaved, merged, shares_of
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, Vectors

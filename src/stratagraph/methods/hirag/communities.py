@@ -339,7 +339,7 @@ class CommunityWriter:
         """
         joined = [(tuple(node.id for node in ends), text) for ends, text in relations]
         parts = [*((node.id, node.text) for node in members), *((" - ".join(ends), t) for ends, t in joined)]
-        identity = derived_id(parts, "hirag", KIND, *map(str, self._builder.config.text_settings))
+        identity = derived_id(parts, "hirag", KIND, *self._builder.config.text_settings)
         ids = [node.id for node in members]
         about = [*((each,) for each in ids), *(ends for ends, _ in joined)]
         texts, extra = [text for _, text in parts], {"members": ids}
@@ -358,8 +358,7 @@ class CommunityWriter:
             context_tokens=config.context_tokens,
         )
         stage = f"report communities, level {level}"
-        settings = tuple(map(str, config.text_settings))
-        keys = np.array([content_key(*settings, *each.texts) for each in drafts], np.uint64)
+        keys = np.array([content_key(*config.text_settings, *each.texts) for each in drafts], np.uint64)
         inputs, previous = np.empty(len(rows_before), np.uint64), self._builder.previous
         inputs[rows_before < 0] = keys
         if previous is not None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-from stratagraph.errors import require
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.methods.reports import ReportForm
-from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, wholes
+from stratagraph.methods.settings import MethodConfig, SearchOptions, flag, number, one_of, positive, wholes
 
 Mode = Literal["hi", "local", "global", "bridge", "no_bridge"]
 Part = Literal["local", "bridge", "global"]
@@ -27,7 +26,7 @@ META_TYPES = ("organization", "person", "location", "event", "product", "technol
 
 
 @dataclass(frozen=True, slots=True)
-class HiRAGConfig:
+class HiRAGConfig(MethodConfig):
     """How a hierarchical knowledge graph is built.
 
     Parameters
@@ -61,6 +60,12 @@ class HiRAGConfig:
         Seed of mixtures and communities.
     """
 
+    TEXTS: ClassVar = ("summary_tokens", "report_tokens", "report_form", "context_tokens")
+    GROUPS: ClassVar = (
+        *("cluster_size", "max_cluster", "threshold", "memberships", "dimensions", "max_layers"),
+        *("max_community", "community_levels", "resolution", "seed"),
+    )
+    PACKAGES: ClassVar = ("igraph", "sklearn")
     cluster_size: int = 8
     max_cluster: int = 16
     threshold: float = 0.1
@@ -79,8 +84,8 @@ class HiRAGConfig:
 
     def __post_init__(self) -> None:
         wholes(self, cluster_size=2, max_cluster=2, memberships=1, dimensions=1, max_layers=0, seed=0)
-        wholes(self, summary_tokens=10, report_tokens=10, context_tokens=100)
         wholes(self, max_community=2, community_levels=1)
+        wholes(self, summary_tokens=10, report_tokens=10, context_tokens=100)
         if self.max_cluster < self.cluster_size:
             raise ValueError(
                 f"max_cluster must be at least cluster_size = {self.cluster_size}, not {self.max_cluster}"
@@ -91,23 +96,6 @@ class HiRAGConfig:
         positive("resolution", self.resolution)
         if self.meta_types is not None:
             object.__setattr__(self, "meta_types", _texts(self.meta_types))
-
-    def require(self) -> None:
-        """Raise `MissingExtra` if a package is not here that a build with these settings needs."""
-        require("methods", "igraph", "sklearn")
-
-    @property
-    def group_settings(self) -> list[float]:
-        """The settings that clusters and communities depend on."""
-        clusters = [self.cluster_size, self.max_cluster, self.threshold, self.memberships, self.dimensions]
-        communities = [self.max_community, self.community_levels, self.resolution]
-        return [*clusters, self.max_layers, *communities, self.seed]
-
-    @property
-    def text_settings(self) -> list[int]:
-        """The settings that texts depend on."""
-        form = get_args(ReportForm).index(self.report_form)
-        return [self.summary_tokens, self.report_tokens, form, self.context_tokens]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from stratagraph.kernels.buckets import Groups, group, place
 from stratagraph.kernels.knn import nearest_others
 from stratagraph.kernels.lsh import WORD, Codes, hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
-from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
+from stratagraph.methods.settings import neighbour_search
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.built import Built, Holds
 from stratagraph.types.protocols import Rows, Vectors

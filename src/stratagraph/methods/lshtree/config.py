@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from stratagraph.methods.choices import check_neighbours, require_neighbours
-from stratagraph.methods.validation import SearchOptions, levels, one_of, whole, wholes
+from stratagraph.methods.settings import (
+    MethodConfig,
+    SearchOptions,
+    check_neighbours,
+    levels,
+    one_of,
+    whole,
+    wholes,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class LSHTreeConfig:
+class LSHTreeConfig(MethodConfig):
     """How a tree is built.
 
     Parameters
@@ -35,6 +42,8 @@ class LSHTreeConfig:
         Of the hyperplanes.
     """
 
+    TEXTS: ClassVar = ("summary_tokens",)
+    GROUPS: ClassVar = ("min_cluster", "max_cluster", "bits", "neighbours", "seed")
     min_cluster: int = 4
     max_cluster: int = 12
     bits: int = 512
@@ -46,27 +55,13 @@ class LSHTreeConfig:
 
     def __post_init__(self) -> None:
         wholes(self, min_cluster=2, max_cluster=2, max_levels=0, min_level=2, summary_tokens=10, seed=0)
-        whole("bits", self.bits, 1, 1024)
+        wholes(self, bits=(1, 1024))
         check_neighbours(self.neighbours)
         if self.max_cluster < 2 * self.min_cluster - 1:
             raise ValueError(
                 f"max_cluster must be at least 2 * min_cluster - 1 = {2 * self.min_cluster - 1}, "
                 f"not {self.max_cluster}: otherwise a cluster one too large cannot be split"
             )
-
-    @property
-    def text_settings(self) -> list[int]:
-        """The settings that summaries depend on."""
-        return [self.summary_tokens]
-
-    def require(self) -> None:
-        """Raise `MissingExtra` if a package is not here that a build with these settings needs."""
-        require_neighbours(self.neighbours)
-
-    @property
-    def group_settings(self) -> list[object]:
-        """The settings that groups depend on."""
-        return [self.min_cluster, self.max_cluster, self.bits, self.neighbours, self.seed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +92,3 @@ class LSHTreeOptions(SearchOptions):
             whole("k_per_level", self.k_per_level, 1)
         if self.levels is not None:
             object.__setattr__(self, "levels", levels(self.levels))
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether only some levels are searched, so that the walk must not fill up the results."""
-        return self.levels is not None

@@ -14,7 +14,7 @@ from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.lshtree.build import CODES
 from stratagraph.methods.lshtree.config import LSHTreeOptions
-from stratagraph.methods.validation import searched_levels
+from stratagraph.methods.settings import searched_levels
 from stratagraph.search.ranking import interleaved, merged
 
 

@@ -165,7 +165,7 @@ def draft_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]]) -> lis
     names = inputs.names(rows[0] for rows in lists)
     ids = inputs.ids(row for rows in lists for row in rows)
     texts = inputs.texts(row for _, *rows in lists for row in rows)
-    settings = ("noderag", "attribute", *map(str, inputs.builder.config.text_settings))
+    settings = ("noderag", "attribute", *inputs.builder.config.text_settings)
     drafts = []
     for entity, *rows in lists:
         ordered = sorted(rows)  # other statements change which are most important, but not this order

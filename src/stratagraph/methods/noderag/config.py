@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from stratagraph.errors import require
 from stratagraph.ingest.summarize import MEMBER_TOKENS
-from stratagraph.methods.choices import check_neighbours, require_neighbours
-from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole, wholes
+from stratagraph.methods.settings import (
+    MethodConfig,
+    SearchOptions,
+    check_neighbours,
+    flag,
+    number,
+    one_of,
+    positive,
+    whole,
+    wholes,
+)
 
 TYPES = "TNRSAHO"
 """The seven node types (paper 001, 2.1): text, entity, relationship, semantic unit, attribute, high-level
@@ -26,7 +34,7 @@ MOST_STEPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRAGConfig:
+class NodeRAGConfig(MethodConfig):
     """How a heterograph is built.
 
     Parameters
@@ -58,6 +66,9 @@ class NodeRAGConfig:
         Of the betweenness sample, the communities, the clusters, and the order of insertion.
     """
 
+    TEXTS: ClassVar = ("attribute_tokens", "element_tokens", "context_tokens", "elements", "min_members")
+    GROUPS: ClassVar = ("sources", "max_community", "resolution", "links", "neighbours", "seed")
+    PACKAGES: ClassVar = ("igraph",)
     sources: int = 10
     statements: int = 40
     attribute_tokens: int = 160
@@ -78,22 +89,6 @@ class NodeRAGConfig:
             raise ValueError("links must be 0 or at least 2, not 1: one link each leaves islands")
         positive("resolution", self.resolution)
         check_neighbours(self.neighbours)
-
-    def require(self) -> None:
-        """Raise `MissingExtra` if a package is not here that a build with these settings needs."""
-        require("methods", "igraph")
-        require_neighbours(self.neighbours)
-
-    @property
-    def group_settings(self) -> list[object]:
-        """The settings that communities, important entities and edges by meaning depend on."""
-        return [self.sources, self.max_community, self.resolution, self.links, self.neighbours, self.seed]
-
-    @property
-    def text_settings(self) -> list[int]:
-        """The settings that texts depend on."""
-        sizes = [self.attribute_tokens, self.element_tokens, self.context_tokens]
-        return [*sizes, self.elements, self.min_members]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +147,6 @@ class NodeRAGOptions(SearchOptions):
         for kind, limit in self.limits.items():
             whole(f"the limit of {kind}", limit, 0)
         object.__setattr__(self, "limits", dict(self.limits))
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether only some types are returned, so that the walk must not fill up the results."""
-        return self.types is not None
 
 
 def _types(name: str, given: Any, allowed: str) -> tuple[str, ...]:

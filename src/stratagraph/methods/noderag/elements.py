@@ -168,7 +168,7 @@ def _community(
 ) -> Community:
     texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
     members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
-    settings = ("noderag", "community", *map(str, inputs.builder.config.text_settings))
+    settings = ("noderag", "community", *inputs.builder.config.text_settings)
     digest = content_id(*settings, *names, "", *members, "", *texts)
     sources = united([inputs.sources(rows), *(node.sources for _, node in attributes)])
     return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)

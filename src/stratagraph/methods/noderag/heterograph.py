@@ -25,8 +25,8 @@ from stratagraph.kernels.knn import nearest_of, nearest_others, relinked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, RowTable, Stored
-from stratagraph.methods.choices import neighbour_search
 from stratagraph.methods.noderag.config import TYPES, NodeRAGConfig
+from stratagraph.methods.settings import neighbour_search
 from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Vectors
 
