@@ -17,8 +17,8 @@ from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval import Passage
 from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered
+from stratagraph.kernels.edges import community_graph
 from stratagraph.kernels.leiden import hierarchical_leiden
-from stratagraph.kernels.partition import community_graph
 from stratagraph.kernels.topk import top_k
 from stratagraph.methods.archrag.levels import augmented, clustered
 from stratagraph.methods.reports import joined_members

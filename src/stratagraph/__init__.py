@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from stratagraph.mapping import mapper as mapper
     from stratagraph.methods.archrag import register_augmentation as register_augmentation
     from stratagraph.methods.archrag import register_clustering as register_clustering
-    from stratagraph.methods.settings import register_neighbours as register_neighbours
     from stratagraph.methods.lshtree import LSHTreeConfig as LSHTreeConfig
+    from stratagraph.methods.settings import register_neighbours as register_neighbours
     from stratagraph.models.budget import Budget as Budget
     from stratagraph.models.budget import Limits as Limits
     from stratagraph.models.budget import Prices as Prices

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr
 
-from stratagraph.kernels.edges import Edges
+from stratagraph.kernels.edges import Edges, community_graph
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden, modularity, split_large
 from stratagraph.kernels.leidenalg import QUALITIES, communities
-from stratagraph.kernels.partition import cluster
 
 
 def rows(graph):
@@ -182,6 +181,13 @@ class TestHierarchy:
         assert np.bincount(levels[-1]).max() > 2
 
 
+def test_the_next_level_counts_crossing_edges():
+    ends = np.array([[0, 1], [0, 2], [1, 2], [1, 3], [3, 2], [4, 4]])
+    above, weights = community_graph(ends, None, np.array([0, 0, 1, 1, 2]))
+    assert above.tolist() == [[0, 1]]
+    assert weights.tolist() == [3.0]
+
+
 class TestModularity:
     def test_agrees_with_networkx(self):
         graph = nx.karate_club_graph()
@@ -214,7 +220,7 @@ class TestLeidenalg:
         found = communities(ends, None, 100)
         assert members(found) == members(truth)
         assert np.array_equal(communities(ends[::-1, ::-1], None, 100), found)
-        bounded = cluster(ends, None, 100, method=communities, max_size=6)
+        bounded = split_large(Edges.of(ends, None, 100), found, 6, 0)
         assert np.bincount(bounded).max() <= 6
         assert connected(ends, bounded)
         assert communities(ends[:0], None, 3).tolist() == [0, 1, 2]

@@ -138,6 +138,21 @@ def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
         raise ValueError(f"edge {row} has the weight {weights[row]}: give finite weights, none negative")
 
 
+def community_graph(
+    ends: NDArray[np.integer], weights: NDArray[np.floating] | None, labels: NDArray[np.integer]
+) -> tuple[Labels, Weights]:
+    """The graph of the next level: communities are linked as their members are (Alg. 1, line 9; ERRATA A3).
+
+    `ends` and `weights` are the edges of this level, as for `leiden`; `labels` number the communities from 0.
+    Returns ends, shape (edges, 2), ascending, each edge once, and weights, the sums over members.
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    edges = Edges.of(ends, weights, len(labels))
+    pairs = np.column_stack([labels[edges.low], labels[edges.high]])
+    above = Edges.of(pairs, edges.weights, int(labels.max(initial=-1)) + 1)
+    return above.pairs(), above.weights
+
+
 def parts(edges: Edges, labels: Labels | None = None) -> Labels:
     """The connected parts of each community, or of the whole graph, numbered by the smallest member."""
     inside = edges if labels is None else edges.within(labels)

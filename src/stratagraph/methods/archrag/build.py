@@ -19,7 +19,6 @@ from stratagraph.methods.archrag.levels import (
     PARENTS,
     Communities,
     LevelGraph,
-    Partition,
     WarmStart,
     entity_level,
     partition,
@@ -75,8 +74,11 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
         edges = None
         if not warm_start.drift.lapsed:
             edges = await asyncio.to_thread(_previous_edges, level, previous)
-        divided = await asyncio.to_thread(_partitioned, level, config, warm_start, edges)
-        if divided is None:
+        initial, most = warm_start.initial, (1 - config.min_shrink) * level.size
+        divided = await asyncio.to_thread(partition, level, config, initial, warm_start.drift, edges)
+        if divided.count > most and initial is not None:
+            divided = await asyncio.to_thread(partition, level, config, None, warm_start.drift)
+        if divided.count > most:
             break
         if previous is None:
             await asyncio.to_thread(release)
@@ -119,25 +121,6 @@ def _previous_edges(level: LevelGraph, previous: Stored | None) -> PreviousEdges
     return None if _MANY * len(looking) > level.size else PreviousEdges(edges, looking)
 
 
-def _partitioned(
-    level: LevelGraph, config: ArchRAGConfig, warm_start: WarmStart, edges: PreviousEdges | None
-) -> Partition | None:
-    """The communities of a level; None if they are nearly as many as its nodes."""
-    most = (1 - config.min_shrink) * level.size
-    divided = partition(level, config, warm_start.initial, warm_start.drift, edges)
-    if divided.count > most and warm_start.initial is not None:
-        divided = partition(level, config, None, warm_start.drift)
-    return divided if divided.count <= most else None
-
-
-def _added_edges(levels: Sequence[Communities]) -> Arrays:
-    """The edges of similarity of all levels but the highest, which has none."""
-    own, *above = [each.partition.added for each in levels]
-    pairs = [edges + below.start for edges, below in zip(above, levels, strict=False)]
-    above_all = np.concatenate([np.zeros((0, 2), np.int64), *pairs])
-    return Holds.ROWS.of({ADDED: own.astype(np.int32), ADDED_ABOVE: above_all.astype(np.int32)})
-
-
 def _rows_before(graph: Graph, levels: Sequence[Communities], previous: Stored | None) -> list[Rows] | None:
     """For each layer of C-HNSW the previous row there of each node, or -1 if its vector is new."""
     if previous is None or graph.before is None:
@@ -153,43 +136,36 @@ def _rows_before(graph: Graph, levels: Sequence[Communities], previous: Stored |
     return rows_before
 
 
-def _parents(graph: Graph, levels: Sequence[Communities]) -> tuple[Rows, Rows]:
-    """The node row of each entity's community, and of each community's own; -1 at the top."""
-    top = len(levels[-1].nodes) if levels else graph.entities
-    parents = [each.partition.labels + each.start for each in levels]
-    own, *above = [*parents, np.full(top, -1, np.int64)]
-    return own, np.concatenate([np.zeros(0, np.int64), *above])
-
-
-def _children(graph: Graph, levels: Sequence[Communities]) -> list[Rows]:
-    """Links of C-HNSW from each layer to the one below, as pairs (node, child)."""
-    links, below = [], graph.entities
-    for divided in (each.partition for each in levels):
-        members = np.arange(below)
-        parents = divided.labels[members]
-        several = parents < divided.joined
-        links.append(np.column_stack([parents[several], members[several]]))
-        below = divided.joined
-    return links
-
-
 def _built(builder: GroupBuilder[ArchRAGConfig], levels: Sequence[Communities], drift: Drift) -> Built:
     """All communities, level by level, with what a search reads; C-HNSW continues the previous one."""
     graph, config, previous = builder.graph, builder.config, builder.grouped
-    none = np.zeros((0, builder.dimension), np.float32)
-    vectors = np.concatenate([none, *(each.vectors for each in levels)])
+    vectors = np.concatenate(
+        [np.zeros((0, builder.dimension), np.float32), *(each.vectors for each in levels)]
+    )
     starts, joined = [each.start for each in levels], [each.partition.joined for each in levels]
-    entity_parents, parents = _parents(graph, levels)
+    top = len(levels[-1].nodes) if levels else graph.entities
+    parents = [*(each.partition.labels + each.start for each in levels), np.full(top, -1, np.int64)]
+    rows = {
+        PARENTS: parents[0],
+        "parents": np.concatenate([np.zeros(0, np.int64), *parents[1:]]),
+        "levels.starts": np.array(starts, np.int64),
+        "levels.joined": np.array(joined, np.int64),
+    }
+    if levels and config.augmentation == "knn":  # the highest level has no edges of similarity
+        own, *above = [each.partition.added for each in levels]
+        pairs = [edges + below.start for edges, below in zip(above, levels, strict=False)]
+        rows[ADDED] = own.astype(np.int32)
+        rows[ADDED_ABOVE] = np.concatenate([np.zeros((0, 2), np.int64), *pairs]).astype(np.int32)
     hashes = np.concatenate([np.zeros(0, np.uint64), *(each.hashes for each in levels)])
-    borders = {"levels.starts": np.array(starts, np.int64), "levels.joined": np.array(joined, np.int64)}
-    arrays = drift.arrays() | Holds.CONTENT.of({VECTOR_HASHES: hashes})
-    arrays |= Holds.ROWS.of({PARENTS: entity_parents, "parents": parents, **borders})
-    if levels and config.augmentation == "knn":
-        arrays |= _added_edges(levels)
+    arrays = drift.arrays() | Holds.CONTENT.of({VECTOR_HASHES: hashes}) | Holds.ROWS.of(rows)
     if graph.entities:
+        children, below = [], graph.entities  # pairs of a community of several and a member
+        for divided in (each.partition for each in levels):
+            members = np.flatnonzero(divided.labels[:below] < divided.joined)
+            children.append(np.column_stack([divided.labels[members], members]))
+            below = divided.joined
         layers = layer_vectors(graph, vectors, starts, joined)
-        rows = _rows_before(graph, levels, previous)
-        arrays |= index_arrays(layers, _children(graph, levels), config, previous, rows)
+        arrays |= index_arrays(layers, children, config, previous, _rows_before(graph, levels, previous))
     return builder.built([each.nodes for each in levels], vectors, arrays)
 
 
@@ -206,12 +182,13 @@ def index_arrays(
     previous C-HNSW until too much has changed since that was built. `rows` hold, for each level, the previous
     row of each unchanged vector, or -1; unchanged vectors are not read.
     """
-    arrays_before = {} if previous is None else previous.arrays
-    threads = os.cpu_count() or 1
-    by_kind = rows or [np.full(len(vectors), -1, np.int64) for vectors in layers]
+    before = {} if previous is None else previous.arrays
+    threads, index, changes = os.cpu_count() or 1, None, 0
     zeros = [
-        zero_rows(vectors, rows_before, arrays_before.get(f"{ZEROS}{level}"))
-        for level, (vectors, rows_before) in enumerate(zip(layers, by_kind, strict=True))
+        zero_rows(vectors, rows_before, before.get(f"{ZEROS}{level}"))
+        for level, (vectors, rows_before) in enumerate(
+            zip(layers, rows or [np.full(len(each), -1, np.int64) for each in layers], strict=True)
+        )
     ]
     options = Options(
         codes=config.codes,
@@ -222,13 +199,15 @@ def index_arrays(
         mode=config.mode,
         seed=config.seed,
     )
-    updated = _brought_up_to_date(
-        arrays_before, layers, children, rows, options, threads, sum(map(len, zeros))
-    )
-    index, changes = updated or (
-        CHNSW.build([np.asarray(vectors) for vectors in layers], children, options, threads=threads),
-        0,
-    )
+    if rows is not None and CHANGES in before:
+        known = opened(before)
+        if (known.options, len(known), known.dimension) == (options, len(layers), layers[0].shape[1]):
+            index, changed = known.revised(layers, children, rows, threads=threads)
+            # Nodes of zero vectors, which are added and then deleted, do not count.
+            changes = int(before[CHANGES][0]) + sum(changed) - sum(map(len, zeros))
+    if index is None or changes > _MOST_CHANGES * sum(map(len, layers)):
+        changes = 0
+        index = CHNSW.build([np.asarray(vectors) for vectors in layers], children, options, threads=threads)
     for level, each in enumerate(zeros):
         if len(each):
             index.delete(level, each)
@@ -246,27 +225,3 @@ def opened(arrays: Mapping[str, NDArray[Any]]) -> CHNSW:
     """C-HNSW from the arrays of ArchRAG's part."""
     named = {name.removeprefix(INDEX): np.asarray(arrays[name]) for name in arrays if name.startswith(INDEX)}
     return CHNSW.from_arrays(named)
-
-
-def _brought_up_to_date(
-    previous: Mapping[str, NDArray[Any]],
-    layers: Sequence[Vectors],
-    children: Sequence[Rows],
-    rows: Sequence[Rows] | None,
-    options: Options,
-    threads: int,
-    zeros: int,
-) -> tuple[CHNSW, int] | None:
-    """The previous C-HNSW updated to these layers, and its number of changes; None if it must be rebuilt.
-
-    It must be if levels, settings or too many nodes changed. The `zeros` nodes of zero vectors, added
-    and then deleted, do not count as changes.
-    """
-    if rows is None or CHANGES not in previous:
-        return None
-    before = opened(previous)
-    if before.options != options or len(before) != len(layers) or before.dimension != layers[0].shape[1]:
-        return None
-    index, changed = before.revised(layers, children, rows, threads=threads)
-    changes = int(previous[CHANGES][0]) + sum(changed) - zeros
-    return (index, changes) if changes <= _MOST_CHANGES * sum(map(len, layers)) else None

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,9 @@ from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.marks import Marks, combined, label_sums, mixed
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.augment import PreviousEdges, added, augment
-from stratagraph.kernels.edges import Edges
-from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.edges import Edges, community_graph, number
+from stratagraph.kernels.leiden import leiden, split_large
 from stratagraph.kernels.leidenalg import communities
-from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label, ranges, split
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
@@ -47,8 +46,7 @@ TITLE_NAMES = 3
 """Members whose names make the title of a report that no model wrote."""
 
 
-@dataclass(frozen=True, slots=True)
-class InitialPartition:
+class InitialPartition(NamedTuple):
     """The community that each node of a level starts in (-1: none), and which nodes may leave theirs."""
 
     labels: Labels
@@ -85,24 +83,17 @@ class WarmStart:
         self.initial = InitialPartition(start, movable) if (start >= 0).any() else None
 
     def _of_entities(self, graph: Graph, before: Before) -> InitialPartition | None:
+        """Entities stay in their communities while they are linked with the same ones as before."""
         parents, rows_before = self._arrays[PARENTS], before.rows_before[: graph.entities]
-        labels = previous_labels(rows_before, parents)
-        unchanged = (labels >= 0) & _same_neighbours(graph, before)
+        labels, arrays = previous_labels(rows_before, parents), before.stored.arrays
+        now = _sums_of_neighbours(graph.ends, mixed(rows_before))
+        then = _sums_of_neighbours(arrays["relations.ends"], mixed(np.arange(int(arrays["counts"][0]))))
+        unchanged = (labels >= 0) & (rows_before >= 0)
+        unchanged[unchanged] = now[unchanged] == then[rows_before[unchanged]]
         self.drift = Drift.since(self._arrays, len(unchanged), int(np.count_nonzero(~unchanged)))
         if needs_reclustering(unchanged):
             return None
         return InitialPartition(labels, ~unchanged | _in_shrunken(labels, parents))
-
-
-def _same_neighbours(graph: Graph, before: Before) -> NDArray[np.bool_]:
-    """The entities that are linked with the same ones as before, shape (entities,)."""
-    rows_before, arrays = before.rows_before[: graph.entities], before.stored.arrays
-    now = _sums_of_neighbours(graph.ends, mixed(rows_before))
-    count = int(arrays["counts"][0])
-    then = _sums_of_neighbours(arrays["relations.ends"], mixed(np.arange(count)))
-    same = rows_before >= 0
-    same[same] = now[same] == then[rows_before[same]]
-    return same
 
 
 def _sums_of_neighbours(ends: Rows, values: Keys) -> Keys:
@@ -155,17 +146,16 @@ class Partition:
         own = self.labels[ends]
         return np.where(own[:, 0] == own[:, 1], own[:, 0], -1)
 
-    def inner_edges(self, ends: Rows) -> list[Rows]:
-        """Rows of the edges inside each community, ascending."""
-        return by_label(self.of_edges(ends), self.count)
-
     def ranked(self, level: LevelGraph) -> tuple[list[Rows], Rows]:
         """The members of each community, the most connected inside of it first; and the rank of each member.
 
         Of equals, the first entity comes first, and the community with the lowest mark.
         """
+        inside = self.labels[level.ends[:, 0]] == self.labels[level.ends[:, 1]]
+        weights = np.repeat(level.weights[inside], 2)
+        degrees = np.bincount(level.ends[inside].ravel(), weights, level.size).astype(np.float64)
         ties = level.marks[:, 0] if level.number else np.arange(level.size)
-        order = np.lexsort((ties, -inner_degrees(level, self.labels), self.labels))
+        order = np.lexsort((ties, -degrees, self.labels))
         sizes, ranks = np.bincount(self.labels, minlength=self.count), np.empty(level.size, np.int64)
         ranks[order] = ranges(np.zeros(self.count, np.int64), sizes)
         return split(order, sizes), ranks
@@ -198,25 +188,20 @@ def entity_level(builder: Builder) -> LevelGraph:
 
 
 def augmented(
-    vectors: Vectors,
-    ends: Rows,
-    weights: Weights,
-    config: ArchRAGConfig,
-    *,
-    previous: PreviousEdges | None = None,
+    level: LevelGraph, config: ArchRAGConfig, previous: PreviousEdges | None
 ) -> tuple[Rows, Weights]:
     """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
     function = AUGMENTATIONS.custom(config.augmentation)
     if function is not None:
-        new_ends, weighed = function(np.asarray(vectors), ends, weights)
-        return np.asarray(new_ends, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
+        ends, weights = function(np.asarray(level.vectors), level.ends, level.weights)
+        return np.asarray(ends, np.int64).reshape(-1, 2), np.asarray(weights, np.float64)
     if config.augmentation == "none":
-        edges = Edges.of(ends, weights, len(vectors))
+        edges = Edges.of(level.ends, level.weights, level.size)
         return edges.pairs(), edges.weights
     return augment(
-        vectors,
-        ends,
-        weights,
+        level.vectors,
+        level.ends,
+        level.weights,
         neighbours=config.added_neighbours,
         quantile=config.quantile,
         seed=config.seed,
@@ -227,26 +212,22 @@ def augmented(
 
 
 def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGConfig) -> Labels:
-    """A community for each node, none larger than the bound (line 6)."""
-    method: Any = None
-    if config.clustering == "leidenalg":
-        quality = config.quality or "modularity"
-        method = partial(communities, quality=quality, resolution=config.resolution, seed=config.seed)
-    elif (function := CLUSTERINGS.custom(config.clustering)) is not None:
-
-        def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-            labels: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
-            return labels
-
-    return cluster(
-        ends,
-        weights,
-        len(vectors),
-        method=method,
-        max_size=config.max_community,
-        resolution=config.resolution,
-        seed=config.seed,
-    )
+    """A community for each node by any clustering, none larger than the bound (line 6, ERRATA A4)."""
+    count, bound, resolution, seed = len(vectors), config.max_community, config.resolution, config.seed
+    function = CLUSTERINGS.custom(config.clustering)
+    if function is None and config.clustering == "leiden":
+        return leiden(ends, weights, count, max_size=bound, resolution=resolution, seed=seed)
+    edges = Edges.of(ends, weights, count)
+    pairs, quality = edges.pairs(), config.quality or "modularity"
+    if function is None:
+        labels = communities(pairs, edges.weights, count, quality=quality, resolution=resolution, seed=seed)
+    else:
+        labels = np.asarray(function(np.asarray(vectors), pairs, edges.weights, bound))
+    if labels.shape != (count,) or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"the clustering given must give {count} integers, not {labels.dtype} of shape {labels.shape}"
+        )
+    return split_large(edges, number(labels), bound, seed)
 
 
 def partition(
@@ -264,7 +245,7 @@ def partition(
     Previous edges of similarity stay if there is a previous partition.
     """
     previous = None if initial is None else previous
-    ends, weights = augmented(level.vectors, level.ends, level.weights, config, previous=previous)
+    ends, weights = augmented(level, config, previous)
     fresh = partial(clustered, level.vectors, ends, weights, config)
     ways: list[Callable[[], Labels]] = []
     if initial is not None:
@@ -282,26 +263,12 @@ def partition(
         ways = [partial(move, movable=mask) for mask in masks]
     measure = partial(communities_measured, ends, weights)
     labels = drift.choose(f"level{level.number}", level.size, ways, fresh, measure)
-    labels, count, joined = _numbered(labels)
-    crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
-    return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
-
-
-def inner_degrees(level: LevelGraph, labels: Labels) -> Weights:
-    """The weighted degree of each node inside its community, shape (nodes,)."""
-    inside = labels[level.ends[:, 0]] == labels[level.ends[:, 1]]
-    ends, weights = level.ends[inside], level.weights[inside]
-    degrees = np.bincount(ends.ravel(), np.repeat(weights, 2), minlength=level.size)
-    return degrees.astype(np.float64)
-
-
-def _numbered(labels: Labels) -> tuple[Labels, int, int]:
-    """Labels such that communities of several members come before those of one."""
     sizes = np.bincount(labels)
-    order = np.argsort(sizes == 1, kind="stable")
     rank = np.empty(len(sizes), np.int64)
-    rank[order] = np.arange(len(sizes))
-    return rank[labels], len(sizes), int(np.count_nonzero(sizes > 1))
+    rank[np.argsort(sizes == 1, kind="stable")] = np.arange(len(sizes))
+    labels, joined = rank[labels], int(np.count_nonzero(sizes > 1))
+    crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
+    return Partition(labels, len(sizes), joined, crossing, edges, added(level.ends, ends, level.size))
 
 
 @dataclass(frozen=True)
@@ -342,10 +309,11 @@ async def write_communities(
     the previous index has are not read.
     """
     config = builder.config
-    (members, ranks), edges = partition.ranked(level), partition.inner_edges(level.ends)
+    inner = partition.of_edges(level.ends)
+    (members, ranks), edges = partition.ranked(level), by_label(inner, partition.count)
     sums = label_sums(partition.labels, combined(level.marks, ranks), partition.count)
     if len(level.edge_marks):
-        sums += label_sums(partition.of_edges(level.ends), level.edge_marks, partition.count)
+        sums += label_sums(inner, level.edge_marks, partition.count)
     marks, before = await asyncio.to_thread(builder.regroup, sums, KIND, level.number + 1)
 
     def drafts(batch: Sequence[int]) -> list[NodeDraft]:

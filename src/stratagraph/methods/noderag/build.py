@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from stratagraph.ingest.names.index import HOLDS, NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
-from stratagraph.methods.base import Built, Graph, Stored
+from stratagraph.methods.base import Built, Stored
 from stratagraph.methods.groups import VECTOR_HASHES, NodeTable, of_same_vectors, stored_vectors
 from stratagraph.methods.noderag.attributes import (
     SOURCES,
@@ -89,7 +88,10 @@ async def build(builder: Builder) -> Built:
     attributes = builder.table(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short), marks)
 
     with gate.stage("communities"):
-        rows_before = _members_before(inputs, important.rows)
+        rows_before, seen = np.full(inputs.size + len(important.rows), -1, np.int64), graph.before
+        if seen is not None:
+            places = inputs.attributes_before[important.rows]
+            rows_before = np.concatenate([seen.rows_before, np.where(places >= 0, seen.size + places, -1)])
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, builder, ends, rows_before, drift)
@@ -143,17 +145,7 @@ def _element_tables(
     return elements, builder.table(titles_before, [each.overview for each in written]), labels[order]
 
 
-def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
-    """The previous row of each member of communities, or -1: of the graph's rows, then of attributes."""
-    seen = inputs.graph.before
-    if seen is None:
-        return np.full(inputs.size + len(important), -1, np.int64)
-    places = inputs.attributes_before[important]
-    return np.concatenate([seen.rows_before, np.where(places >= 0, seen.size + places, -1)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
+class _Contents(NamedTuple):
     """What the heterograph is made of."""
 
     builder: Builder
@@ -165,37 +157,33 @@ class _Contents:
     vectors: Sequence[Vectors]  # of attributes and elements; titles have none
     hashes: Sequence[Keys]  # of these vectors
 
-    @property
-    def graph(self) -> Graph:
-        """The graph of the corpus."""
-        return self.builder.graph
-
-    @property
-    def layout(self) -> TypeBounds:
-        """Where each type of node begins."""
-        return TypeBounds.of(self.builder.corpus.size, self.graph, *map(len, self.tables))
-
-    def rows_before(self, previous: Stored | None) -> Rows:
-        """A previous row with the same vector for each attribute and element, and so for titles, or -1."""
-        if previous is None:
-            return np.full(sum(map(len, self.tables)), -1, np.int64)
-        before = TypeBounds(np.asarray(previous.arrays["layout"]))
-        parts = np.split(previous.arrays[VECTOR_HASHES], np.cumsum([before.count("A"), before.count("H")]))
-        attributes, elements = map(of_same_vectors, self.hashes, parts)
-        elements = np.where(elements >= 0, elements + before.count("A"), -1)
-        titles = np.where(elements >= 0, elements + before.count("H"), -1)
-        return np.concatenate([attributes, elements, titles])
-
 
 def _built(contents: _Contents, arrays: Arrays, first_chunks: Rows, continued: Stored | None) -> Built:
     """All nodes, with what a search reads; edges by meaning continue those of `continued`."""
-    builder, layout, titles = contents.builder, contents.layout, contents.tables[2]
+    builder, titles, graph = contents.builder, contents.tables[2], contents.builder.graph
     config, previous = builder.config, builder.previous
-    embedded = [contents.graph.unit_vectors, *contents.vectors]
+    layout = TypeBounds.of(builder.corpus.size, graph, *map(len, contents.tables))
+    embedded = [graph.unit_vectors, *contents.vectors]
     entries, everything = stacked(embedded), stacked([builder.corpus.vectors, *embedded])
-    own = contents.rows_before(previous)
-    entries_before = _entries_before(contents.graph, own, previous)[: len(entries)]
-    moved = Moved.of(contents.graph, layout, own, continued)
+    own = np.full(
+        sum(map(len, contents.tables)), -1, np.int64
+    )  # previous rows of equal vectors among A, H, O
+    entries_before = np.full(len(entries), -1, np.int64)  # the same of S, A and H
+    if previous is not None:
+        before = TypeBounds(np.asarray(previous.arrays["layout"]))
+        parts = np.split(previous.arrays[VECTOR_HASHES], np.cumsum([before.count("A"), before.count("H")]))
+        attributes, elements = map(of_same_vectors, contents.hashes, parts)
+        elements = np.where(elements >= 0, elements + before.count("A"), -1)
+        own = np.concatenate(
+            [attributes, elements, np.where(elements >= 0, elements + before.count("H"), -1)]
+        )
+        if graph.before is not None:
+            first, first_before = graph.entities + graph.relations, before.first("S") - before.first("N")
+            units = graph.before.rows_before[first:] - first_before
+            units[~graph.before.alike_from(UNIT_VECTORS, first, first_before)] = -1
+            of_own = np.where(own >= 0, own + before.count("S"), -1)
+            entries_before = np.concatenate([units, of_own])[: len(entries)]
+    moved = Moved.of(graph, layout, own, continued)
     cells = entry_cells(entries, layout, moved, config)
     links = entry_links(layout.nodes("TSAH"), everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (EdgeKind.SEMANTIC, links)])
@@ -218,51 +206,37 @@ def _built(contents: _Contents, arrays: Arrays, first_chunks: Rows, continued: S
     return builder.built(contents.tables, vectors, arrays)
 
 
-def _entries_before(graph: Graph, own: Rows, previous: Stored | None) -> Rows:
-    """The previous row of each entry of S, A and H with its vector, or -1; `own` are those of A and H."""
-    if previous is None or graph.before is None:
-        return np.full(graph.units + len(own), -1, np.int64)
-    before, first = TypeBounds(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
-    units = graph.before.rows_before[first:] - before.first("S") + before.first("N")
-    units[~graph.before.alike_from(UNIT_VECTORS, first, before.first("S") - before.first("N"))] = -1
-    return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
-
-
 def _title_index(titles: NodeTable) -> Mapping[str, NDArray[Any]]:
     """The index of titles, from the previous one where titles are carried over."""
     carried = np.flatnonzero(titles.before >= 0)
-    index: Mapping[str, NDArray[Any]]
     if titles.previous is None or not len(carried):
-        index = NameIndex.build([node.text for node in titles.fresh])
-    else:
-        arrays = titles.previous.arrays
-        before = TypeBounds(np.asarray(arrays["layout"]))
-        now = np.full(before.count("O"), -1, np.int64)
-        now[titles.before[carried] - before.count("A") - before.count("H")] = carried
-        new = np.flatnonzero(titles.before < 0).tolist()
-        fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
-        stored = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
-        index = NameIndex.updated(stored, now, len(titles), fresh, "titles")
-    return index
+        return NameIndex.build([node.text for node in titles.fresh])
+    arrays = titles.previous.arrays
+    before = TypeBounds(np.asarray(arrays["layout"]))
+    now = np.full(before.count("O"), -1, np.int64)
+    now[titles.before[carried] - before.count("A") - before.count("H")] = carried
+    new = np.flatnonzero(titles.before < 0).tolist()
+    fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
+    stored = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
+    return NameIndex.updated(stored, now, len(titles), fresh, "titles")
 
 
 def _structure(contents: _Contents, layout: TypeBounds, cells: Rows) -> list[tuple[EdgeKind, Rows]]:
     """All edges but those of similarity; matching is within communities, over S, A and H (2.3)."""
-    attributes, elements, titles = (layout.first(kind) for kind in "AHO")
-    many, rows = len(contents.tables[1]), contents.graph.entities + contents.graph.relations
-    numbers = np.arange(many)
+    graph, entities = contents.builder.graph, contents.important.rows
+    attributes, numbers = np.arange(len(entities)), np.arange(len(contents.tables[1]))
     nodes = layout.nodes("SAH")
-    communities = np.concatenate([contents.labels[rows:], contents.element_labels])
-    entities = layout.first("N") + contents.important.rows
-    owned = np.column_stack([attributes + np.arange(len(entities)), entities])
+    communities = np.concatenate(
+        [contents.labels[graph.entities + graph.relations :], contents.element_labels]
+    )
+    owned = np.column_stack([layout.first("A") + attributes, layout.first("N") + entities])
+    titled = np.column_stack([layout.first("H") + numbers, layout.first("O") + numbers])
+    elements = len(nodes) - len(numbers) + numbers
     return [
-        *decomposition(contents.graph, contents.stated, layout),
+        *decomposition(graph, contents.stated, layout),
         (EdgeKind.ENTITY_ATTRIBUTE, owned),
-        (
-            EdgeKind.ELEMENT_MATCH,
-            matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes))),
-        ),
-        (EdgeKind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
-        (EdgeKind.TEXT_UNIT, text_edges(contents.graph, layout)),
-        (EdgeKind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
+        (EdgeKind.ELEMENT_MATCH, matches(nodes, communities, cells, elements)),
+        (EdgeKind.ELEMENT_OVERVIEW, titled),
+        (EdgeKind.TEXT_UNIT, text_edges(graph, layout)),
+        (EdgeKind.TEXT_ENTITY, isolated_entities(graph, layout)),
     ]

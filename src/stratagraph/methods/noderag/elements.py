@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, WrapValidator
 
-from stratagraph.ingest.carryover import CarryOver, Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.carryover import Labels, needs_reclustering, previous_labels
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.ingest.summarize import (
     MODEL,
@@ -79,8 +78,7 @@ def graph_drift(inputs: BuildInputs) -> Drift:
     return Drift.between(previous.arrays, seen.size, seen.rows_before)
 
 
-@dataclass(frozen=True, slots=True)
-class Community:
+class Community(NamedTuple):
     """A community before its high-level elements."""
 
     digest: str  # a hash of all that the elements are made of
@@ -100,48 +98,43 @@ def changed_communities(
 
     `labels` are those of the rows of the graph, then of the attributes.
     """
-    own = labels[inputs.size :]
-    rows = _rows_by_label(np.where(rewrite[labels], labels, -1), inputs)
+    entities, first, total, described = (
+        inputs.graph.entities,
+        inputs.first_unit,
+        inputs.size,
+        inputs.graph.described,
+    )
+    rows: dict[int, list[int]] = {}  # units first
+    for row in (first + np.flatnonzero(rewrite[labels[first:total]])).tolist():
+        rows.setdefault(int(labels[row]), []).append(row)
+    with_units = frozenset(rows)
+    for row in (entities + np.flatnonzero(rewrite[labels[entities:first]])).tolist():
+        label = int(labels[row])
+        if label not in with_units or described[row - entities]:
+            rows.setdefault(label, []).append(row)
     places: dict[int, list[int]] = {}
-    for place in np.flatnonzero(rewrite[own]).tolist():
-        places.setdefault(int(own[place]), []).append(place)
+    for place in np.flatnonzero(rewrite[labels[total:]]).tolist():
+        places.setdefault(int(labels[total + place]), []).append(place)
     large = sorted({*rows, *places})
     named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
     names = inputs.names([row for members in named.values() for row in members])
-    texts = inputs.texts(row for label in large for row in rows.get(label, ()))
-    ids = inputs.ids(row for label in large for row in rows.get(label, ()))
+    flat = [row for label in large for row in rows.get(label, ())]
+    texts, ids = inputs.texts(flat), inputs.ids(flat)
     chosen = [place for label in large for place in places.get(label, ())]
     nodes = dict(zip(chosen, attributes.read(chosen), strict=True))
-    return [
-        _community(
-            label,
-            rows.get(label, []),
-            [(place, nodes[place]) for place in places.get(label, ())],
-            telling((names[row] for row in named[label]), _NAMES),
-            texts,
-            ids,
-            inputs,
+    settings = ("noderag", "community", *inputs.builder.config.text_settings)
+    communities = []
+    for label in large:
+        own, of_label = rows.get(label, []), [nodes[place] for place in places.get(label, ())]
+        said = [*(node.text for node in of_label), *(texts[row] for row in own)]
+        members = [*(node.id for node in of_label), *(ids[row] for row in own)]
+        called = telling((names[row] for row in named[label]), _NAMES)
+        digest = content_id(*settings, *called, "", *members, "", *said)
+        sources = united([inputs.sources(own), *(node.sources for node in of_label)])
+        communities.append(
+            Community(digest, label, own, places.get(label, []), called, said, members, sources)
         )
-        for label in large
-    ]
-
-
-def _rows_by_label(labels: Rows, inputs: BuildInputs) -> dict[int, list[int]]:
-    """The units of each community, then its relations: those with a description, or all if it has no units.
-
-    There are none of label -1.
-    """
-    by_label: dict[int, list[int]] = {}
-    total, first, entities = inputs.size, inputs.first_unit, inputs.graph.entities
-    described = inputs.graph.described
-    for row in (first + np.flatnonzero(labels[first:total] >= 0)).tolist():
-        by_label.setdefault(int(labels[row]), []).append(row)
-    with_units = frozenset(by_label)
-    for row in (entities + np.flatnonzero(labels[entities:first] >= 0)).tolist():
-        label = int(labels[row])
-        if label not in with_units or described[row - entities]:
-            by_label.setdefault(label, []).append(row)
-    return by_label
+    return communities
 
 
 def _most_named(rows: Sequence[int], inputs: BuildInputs) -> list[int]:
@@ -150,28 +143,9 @@ def _most_named(rows: Sequence[int], inputs: BuildInputs) -> list[int]:
     indptr, indices = graph.unit_entities
     for row in rows:
         unit = row - inputs.first_unit
-        near: NDArray[np.integer] = (
-            graph.ends[row - graph.entities] if unit < 0 else indices[indptr[unit] : indptr[unit + 1]]
-        )
+        near = graph.ends[row - graph.entities] if unit < 0 else indices[indptr[unit] : indptr[unit + 1]]
         counts.update(near.tolist())
     return [row for row, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: 2 * _NAMES]]
-
-
-def _community(
-    label: int,
-    rows: Sequence[int],
-    attributes: Sequence[tuple[int, Node]],
-    names: Sequence[str],
-    texts_by_row: Mapping[int, str],
-    ids_by_row: Mapping[int, str],
-    inputs: BuildInputs,
-) -> Community:
-    texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
-    members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
-    settings = ("noderag", "community", *inputs.builder.config.text_settings)
-    digest = content_id(*settings, *names, "", *members, "", *texts)
-    sources = united([inputs.sources(rows), *(node.sources for _, node in attributes)])
-    return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)
 
 
 PROMPT = load_prompt("stratagraph.methods.noderag", "elements")
@@ -212,44 +186,22 @@ class _Insight(NamedTuple):
 
 
 async def write_elements(communities: Sequence[Community], builder: Builder) -> list[Element]:
-    """The high-level elements of each community: those taken over, or written now."""
+    """The high-level elements of each community: those of the previous index, or written now."""
     gate, config = builder.gate, builder.config
-    insights = _known_insights(communities, builder.carry, config)
-    if gate.has_llm:
-        for each in communities:
-            if text := told_within(each.texts, config.element_tokens, gate.count_tokens):
-                insights.setdefault(each.digest, [_Insight(", ".join(each.names), text, "")])
+    insights: dict[str, list[_Insight]] = {}
+    ids = {each.digest: [_id(each.digest, n) for n in range(config.elements)] for each in communities}
+    nodes = builder.carry.nodes([identity for own in ids.values() for identity in own])
+    for digest, own in ids.items():
+        known = [nodes[identity] for identity in own if identity in nodes]
+        if own[0] in nodes:
+            insights[digest] = [
+                _Insight(node.extra["title"], node.text, node.extra.get("by", "")) for node in known
+            ]
+    for each in communities if gate.has_llm else ():
+        if text := told_within(each.texts, config.element_tokens, gate.count_tokens):
+            insights.setdefault(each.digest, [_Insight(", ".join(each.names), text, "")])
     missing = [each for each in communities if each.digest not in insights]
-    with gate.stage(STAGE, len(missing)):
-        items = (_item(each, builder) for each in missing)
-        texts = [each.texts for each in missing]
-        answers = await answered(_task(config), items, texts, config.element_tokens, gate)
-        for each, answer in zip(missing, answers, strict=True):
-            insights[each.digest] = _insights(each, answer, gate, config)
-    return [element for each in communities for element in _elements(each, insights[each.digest])]
-
-
-def _known_insights(
-    communities: Sequence[Community], carry: CarryOver, config: NodeRAGConfig
-) -> dict[str, list[_Insight]]:
-    """What the previous index has of the same communities, by their digests."""
-    ids = {
-        each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in communities
-    }
-    nodes = carry.nodes([identity for own in ids.values() for identity in own])
-    return {
-        digest: [
-            _Insight(node.extra["title"], node.text, node.extra.get("by", ""))
-            for node in map(nodes.get, own)
-            if node is not None
-        ]
-        for digest, own in ids.items()
-        if own[0] in nodes
-    }
-
-
-def _task(config: NodeRAGConfig) -> Task[ElementsSchema]:
-    return Task(
+    task = Task(
         name="elements",
         prompt=PROMPT,
         parse=json_as(ElementsSchema),
@@ -257,6 +209,13 @@ def _task(config: NodeRAGConfig) -> Task[ElementsSchema]:
         expected_output_tokens=2 * config.element_tokens,
         placeholder=_placeholder,
     )
+    with gate.stage(STAGE, len(missing)):
+        items = (_item(each, builder) for each in missing)
+        texts = [each.texts for each in missing]
+        answers = await answered(task, items, texts, config.element_tokens, gate)
+        for each, answer in zip(missing, answers, strict=True):
+            insights[each.digest] = _insights(each, answer, gate, config)
+    return [element for each in communities for element in _elements(each, insights[each.digest])]
 
 
 def _placeholder(values: Mapping[str, str]) -> ElementsSchema:
@@ -280,35 +239,25 @@ def _insights(
     each: Community, answer: ElementsSchema | Summary, gate: Gate, config: NodeRAGConfig
 ) -> list[_Insight]:
     """The model's elements, at most as many as were asked for, or the extractive one."""
-    title = ", ".join(each.names)
+    name = ", ".join(each.names)
     if isinstance(answer, Summary):
-        return [_Insight(title, answer.text or title, answer.by)]
-    words = words_for(config.element_tokens, len(each.texts))
-    return [
-        _Insight(
-            " ".join(element.title.split())[:LONGEST_TITLE] or title,
-            bounded(element.text, words, gate.count_tokens),
-            MODEL,
-        )
-        for element in answer.elements[: config.elements]
-    ]
+        return [_Insight(name, answer.text or name, answer.by)]
+    words, insights = words_for(config.element_tokens, len(each.texts)), []
+    for element in answer.elements[: config.elements]:
+        title = " ".join(element.title.split())[:LONGEST_TITLE] or name
+        insights.append(_Insight(title, bounded(element.text, words, gate.count_tokens), MODEL))
+    return insights
 
 
 def _elements(each: Community, insights: Sequence[_Insight]) -> Iterator[Element]:
     for number, insight in enumerate(insights):
-        identity = _id(each.digest, number)
+        identity, name = _id(each.digest, number), insight.title or insight.text[:LONGEST_TITLE]
         written = {"title": insight.title} | ({"by": insight.by} if insight.by else {})
         extra = {**written, "members": list(each.members)}
         node = Node(identity, "element", 1, insight.text, each.sources, extra)
-        title = Node(
-            content_id("noderag", "overview", identity, insight.title),
-            "overview",
-            1,
-            insight.title or insight.text[:LONGEST_TITLE],
-            each.sources,
-            {**written, "members": [identity]},
-        )
-        yield Element(node, title, each)
+        extra = {**written, "members": [identity]}
+        key = content_id("noderag", "overview", identity, insight.title)
+        yield Element(node, Node(key, "overview", 1, name, each.sources, extra), each)
 
 
 def _id(digest: str, number: int) -> str:
