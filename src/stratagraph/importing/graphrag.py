@@ -156,8 +156,30 @@ def read_graphrag(folder: str | os.PathLike[str]) -> Imported:
     notes: Counter[str] = Counter()
     units = _TextUnits(tables, notes)
     entities = _Entities(tables, units, notes)
-    _add_relations(tables, units, entities, notes)
-    _add_claims(tables, units, entities, notes)
+    for row in tables.rows("relationships"):
+        source, target = clean_name(text_of(row, "source")), clean_name(text_of(row, "target"))
+        drafts = units.of(row)
+        if not drafts:
+            notes["relations of no text unit: left out, nothing says where they are from"] += 1
+            continue
+        if source not in entities or target not in entities:
+            notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
+        description = text_of(row, "description")
+        strength = strength_of(row.get("weight"), len(drafts))
+        relation = RelationMention(source, target, description, strength)
+        for draft in drafts:
+            draft.relation(relation, description or statement(source, "", target), added=_UNLISTED)
+    for row in tables.rows("covariates"):  # claims: facts of one text unit about a subject and an object
+        drafts, claim = units.of(row), text_of(row, "description")
+        if not drafts or not claim:
+            notes["claims without text or text unit: left out"] += 1
+        ends = [clean_name(text_of(row, column)) for column in ("subject_id", "object_id")]
+        for draft in drafts:
+            for end in ends:
+                if end in entities and end not in draft:
+                    notes[_UNLISTED] += 1
+                    draft.entity(EntityMention(end))
+            draft.fact(claim, ends)
     for name in ("relationships", "community_reports"):
         if name not in tables:
             notes[f"table of {name} not found: imported without"] = 1
@@ -244,38 +266,6 @@ class _Entities:
 
     def __contains__(self, name: str) -> bool:
         return key_of(name) in self.names
-
-
-def _add_relations(tables: Tables, units: _TextUnits, entities: _Entities, notes: Counter[str]) -> None:
-    for row in tables.rows("relationships"):
-        source, target = clean_name(text_of(row, "source")), clean_name(text_of(row, "target"))
-        drafts = units.of(row)
-        if not drafts:
-            notes["relations of no text unit: left out, nothing says where they are from"] += 1
-            continue
-        if source not in entities or target not in entities:
-            notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
-        description = text_of(row, "description")
-        strength = strength_of(row.get("weight"), len(drafts))
-        relation = RelationMention(source, target, description, strength)
-        fact = description or statement(source, "", target)
-        for draft in drafts:
-            draft.relation(relation, fact, added=_UNLISTED)
-
-
-def _add_claims(tables: Tables, units: _TextUnits, entities: _Entities, notes: Counter[str]) -> None:
-    """Claims (covariates) are facts of one text unit about a subject and an object."""
-    for row in tables.rows("covariates"):
-        drafts, claim = units.of(row), text_of(row, "description")
-        if not drafts or not claim:
-            notes["claims without text or text unit: left out"] += 1
-        ends = [clean_name(text_of(row, column)) for column in ("subject_id", "object_id")]
-        for draft in drafts:
-            for end in ends:
-                if end in entities and end not in draft:
-                    notes[_UNLISTED] += 1
-                    draft.entity(EntityMention(end))
-            draft.fact(claim, ends)
 
 
 def _reports(tables: Tables, entities: _Entities, notes: Counter[str]) -> Iterator[CommunityReport]:

@@ -107,7 +107,26 @@ def read_openie(path: str | os.PathLike[str], *, documents: Iterable[Item] | Non
         key = passages.key(record, place)
         if key in drafts:
             notes["passages listed twice: extractions joined"] += 1
-        _fill(drafts.setdefault(key, PassageDraft(notes)), record, place, notes)
+        if not any(name in record for name in (*_ENTITIES, *_TRIPLES)):
+            keys = ", ".join(record) or "none"
+            raise ValueError(f"{place}: neither entities nor triples; the keys are {keys}")
+        draft = drafts.setdefault(key, PassageDraft(notes))
+        entities, triples = _listed(record, _ENTITIES, notes), _listed(record, _TRIPLES, notes)
+        for entity in entities:
+            name = clean_name(entity.get("name") if isinstance(entity, dict) else entity)
+            if name in draft:
+                notes["entities listed twice in a passage: taken once"] += 1
+            draft.entity(EntityMention(name))
+        if not triples:
+            notes["passages without triples: kept with their entities"] += 1
+        read = [parts for triple in triples for parts in read_triple(triple, notes)]
+        for parts in read:
+            if len(parts) == 3:
+                relation = RelationMention(parts[0], parts[2], statement(*parts))
+                draft.relation(relation, added="ends of triples that are not listed: added as entities")
+        for parts in read:  # only now is it known which part of what is no triple is an entity
+            if len(parts) == 2:
+                draft.fact(" ".join(parts), parts)
     return Imported(passages.items(drafts), finish(drafts, notes), dict(notes))
 
 
@@ -180,29 +199,6 @@ def _key(item: Item) -> str:
 
 def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
     return next((record[name] for name in names if record.get(name) is not None), None)
-
-
-def _fill(draft: PassageDraft, record: Mapping[str, Any], place: str, notes: Counter[str]) -> None:
-    if not any(name in record for name in (*_ENTITIES, *_TRIPLES)):
-        raise ValueError(f"{place}: neither entities nor triples; the keys are {', '.join(record) or 'none'}")
-    entities, triples = _listed(record, _ENTITIES, notes), _listed(record, _TRIPLES, notes)
-    for entity in entities:
-        name = clean_name(entity.get("name") if isinstance(entity, dict) else entity)
-        if name in draft:
-            notes["entities listed twice in a passage: taken once"] += 1
-        draft.entity(EntityMention(name))
-    if not triples:
-        notes["passages without triples: kept with their entities"] += 1
-    read = [parts for triple in triples for parts in read_triple(triple, notes)]
-    for parts in read:
-        if len(parts) == 3:
-            fact = statement(*parts)
-            relation = RelationMention(parts[0], parts[2], fact)
-            draft.relation(relation, added="ends of triples that are not listed: added as entities")
-    # Only now is it known which part of what is no triple is an entity.
-    for parts in read:
-        if len(parts) == 2:
-            draft.fact(" ".join(parts), parts)
 
 
 def _listed(record: Mapping[str, Any], names: Iterable[str], notes: Counter[str]) -> list[Any]:
