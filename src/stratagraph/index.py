@@ -440,23 +440,8 @@ class Index:
         EmbedderError
             If the embedder returns no vector of the index's dimension.
         """
-        arguments = SearchArguments(
-            positive("k", k),
-            view,
-            where,
-            method,
-            decompose,
-            fill,
-            rank,
-            rerank,
-            min_score,
-            guided,
-            guided_steps,
-            history,
-            as_of,
-            recency,
-            options,
-        )
+        how = view, where, method, decompose, fill, rank, rerank, min_score, guided, guided_steps
+        arguments = SearchArguments(positive("k", k), *how, history, as_of, recency, options)
         return await self._asking().retrieve(q, arguments)
 
     def _light(self, options: Mapping[str, Any] | None = None, **named: Any) -> bool:

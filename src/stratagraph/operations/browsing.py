@@ -214,21 +214,11 @@ class _Pages:
         if table == DOCUMENTS:
             return self._listed_documents(rows)
         if table == PASSAGES:
-            return [
-                Listed(
-                    chunk.id,
-                    "passage",
-                    0,
-                    shortened(chunk.text, _TITLE),
-                    chunk.text,
-                    0,
-                    1,
-                    (chunk.document_id,),
-                    (chunk.id,),
-                    chunk.metadata,
-                )
-                for chunk in self.snapshot.chunks(rows)
-            ]
+            listed = []
+            for each in self.snapshot.chunks(rows):
+                shown = each.id, "passage", 0, shortened(each.text, _TITLE), each.text, 0, 1
+                listed.append(Listed(*shown, (each.document_id,), (each.id,), each.metadata))
+            return listed
         part = self.snapshot.part(GRAPH if table == ENTITIES else table)
         return [self._node(part, row, node) for row, node in zip(rows, part.nodes(rows), strict=True)]
 
@@ -250,18 +240,10 @@ class _Pages:
             members = int(np.diff(part.arrays["children.indptr"][row : row + 2])[0])
         else:
             members = len(node.extra.get(MEMBERS, ()))
-        return Listed(
-            node.id,
-            node.kind,
-            node.level,
-            _title(node.extra, node.text),
-            node.text,
-            members,
-            len(node.sources),
-            tuple(self.snapshot.document_ids(documents)),
-            tuple(self.snapshot.ids(few)),
-            {key: value for key, value in node.extra.items() if key != MEMBERS},
-        )
+        title = _title(node.extra, node.text)
+        shown = node.id, node.kind, node.level, title, node.text, members, len(node.sources)
+        named = tuple(self.snapshot.document_ids(documents)), tuple(self.snapshot.ids(few))
+        return Listed(*shown, *named, {key: own for key, own in node.extra.items() if key != MEMBERS})
 
 
 def _title(metadata: Metadata, text: str) -> str:
