@@ -30,7 +30,7 @@ from stratagraph.models.identity import embedder_name
 from stratagraph.operations.changes import BUILD, ESTIMATE, INSERT, Change, settings_of
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
-from stratagraph.operations.update import Target, update
+from stratagraph.operations.update import update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER
 from stratagraph.system.threads import in_thread
@@ -284,7 +284,7 @@ async def _advance(
     )
     report = None
     try:
-        report = await update(Target(folder, gate, models), change)
+        report = await update(folder, gate, models, change)
     except CallsPending:
         pass
     except TooManyFailures:  # the failed calls are made again in the next round

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from threading import Event
@@ -64,37 +64,35 @@ _MANY = 1024  # new chunks from which on freed memory is returned to the system 
 _NAMED = 10  # documents that a line of the log names
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The folder to change, and the models to use."""
-
-    folder: IndexFolder
-    gate: ModelGate
-    models: Models
-    publish: bool = True
-
-
-async def update(target: Target, change: Change) -> BuildReport:
-    """Carry out a change and publish it as the next generation."""
-    before = (await in_thread(target.folder.snapshot)).manifest if target.folder.generation else None
+async def update(
+    folder: IndexFolder, gate: ModelGate, models: Models, change: Change, *, publish: bool = True
+) -> BuildReport:
+    """Carry out a change with these models and publish it, or only reckon what it takes."""
+    before = (await in_thread(folder.snapshot)).manifest if folder.generation else None
     require_methods(before, change)
-    writer = target.folder.writer(
-        change.action.name,
-        compact=change.action.rewrites,
-        restore=change.action.embeds_all,
-        anew=change.action.starts_over,
+    action = change.action
+    writer = folder.writer(
+        action.name, compact=action.rewrites, restore=action.embeds_all, anew=action.starts_over
     )
     async with entered(writer) as staging:
         with stoppable() as stop:
-            return await _Update(target, change, staging, stop).run()
+            return await _Update(folder, gate, models, change, staging, stop, publish).run()
 
 
 class _Update:
     """One update under way."""
 
-    def __init__(self, target: Target, change: Change, staging: Staging, stop: Event) -> None:
-        self._target = target
-        self._gate = target.gate
+    def __init__(
+        self,
+        folder: IndexFolder,
+        gate: ModelGate,
+        models: Models,
+        change: Change,
+        staging: Staging,
+        stop: Event,
+        publish: bool,
+    ) -> None:
+        self._folder, self._gate, self._models, self._publishes = folder, gate, models, publish
         self._change = change
         self._staging = staging
         self._before = staging.base
@@ -117,10 +115,10 @@ class _Update:
             return tuple(change.methods), change.config
         recorded = settings_of(before.manifest, change.config)
         if change.action.continues:
-            require_same_settings(self._target.models, before.manifest, before.path, change)
+            require_same_settings(self._models, before.manifest, before.path, change)
             return continued(before.manifest, change)
         if not change.action.changes_embedder:
-            self._target.models.check_embedder(before.manifest, before.path)
+            self._models.check_embedder(before.manifest, before.path)
         present = before.manifest.methods
         if change.action.embeds_all and present and before.manifest.spent and not self._gate.has_llm:
             kind = SettingsConflict if change.action.changes_embedder else VectorStoreError
@@ -160,8 +158,8 @@ class _Update:
 
     async def _next_generation(self) -> BuildReport:
         """Make and publish the next generation."""
-        if self._target.publish:
-            self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
+        if self._publishes:
+            self._gate.ledger.resume(await in_thread(self._folder.journal.spent))
         with self._booked("assemble"):
             await in_thread(self._staging.assemble, removed=self._removed)
         self._gate.documents_of = partial(documents_of, self._staging)
@@ -190,7 +188,7 @@ class _Update:
         if builds and self._gate.has_llm and not usage.calls and not usage.cached_calls:
             self._notes[NOT_ASKED] = self._staging.size
         with self._booked("publish"):
-            generation = await in_thread(self._publish) if self._target.publish else 0
+            generation = await in_thread(self._publish) if self._publishes else 0
         return self._report(self._staging, generation)
 
     async def _give_back(self) -> None:
@@ -205,7 +203,7 @@ class _Update:
         began, booked = time.perf_counter(), ledger.total.seconds
         with self._gate.underway(name):
             yield
-        if self._target.publish:
+        if self._publishes:
             seconds = time.perf_counter() - began - (ledger.total.seconds - booked)
             ledger.add(name, Usage(seconds=max(0.0, seconds)))
 
@@ -233,7 +231,7 @@ class _Update:
         states: dict[str, DocumentState] = {}
         with self._gate.stage("read"):
             coming = arrivals(
-                self._change.documents, self._config.chunking, self._target.models.count_tokens, self._notes
+                self._change.documents, self._config.chunking, self._models.count_tokens, self._notes
             )
             for each in self._until_stopped(coming):
                 if each.id in states:
@@ -278,9 +276,9 @@ class _Update:
         return [each for each in change.removed if each in states], vanished
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
-        moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
+        moves = self._folder.table is not None and not before.manifest.vectors  # into a vector store
         if self._change.action.changes_embedder:
-            return self._target.models.has_embedder_of(before.manifest)
+            return self._models.has_embedder_of(before.manifest)
         if self._change.action.is_upkeep or moves:
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
@@ -330,7 +328,7 @@ class _Update:
                 vectors[batch] = embedded
         if vectors is None:  # an index that begins empty learns its dimension from the first insert
             dimension = 0
-            if self._target.folder.table is not None:  # a vector store must know it
+            if self._folder.table is not None:  # a vector store must know it
                 dimension = len(await self._gate.embed_query("a"))
             await in_thread(staging.create_vectors, dimension)
 
@@ -344,7 +342,7 @@ class _Update:
             kept=self._kept(),
             use_llm=self._extracts_by_model(),
             given=self._change.extraction,
-            may_load=self._target.models.spacy == config.spacy,
+            may_load=self._models.spacy == config.spacy,
         )
         await self._put(EXTRACTION, extracted)
 
@@ -364,7 +362,7 @@ class _Update:
                 entities=any(method.needs_vectors for method in methods),
                 pooled=self._pooled,
             ),
-            rule=self._target.models.resolve_rule,
+            rule=self._models.resolve_rule,
         )
         await self._put(GRAPH, graph)
         stored, previous, before = self._staging.part(GRAPH), self._previous(GRAPH), None
@@ -412,9 +410,9 @@ class _Update:
                 parts={name: asdict(self._config.method(name)) for name in self._methods}
                 | {name: asdict(self._config.extraction) for name in SHARED},
                 methods=self._methods,
-                embedder=self._target.models.embedder_name(dimension),
+                embedder=self._models.embedder_name(dimension),
                 dimension=dimension,
-                tokenizer=self._target.models.count_tokens.name,
+                tokenizer=self._models.count_tokens.name,
                 config=self._config.to_dict(self._methods),
                 prompts={**({} if before is None else before.prompts), **self._gate.prompts_used},
                 complete=self._complete,

@@ -27,7 +27,7 @@ from stratagraph.operations.changes import (
 )
 from stratagraph.operations.documents import Documents, as_document, check_documents
 from stratagraph.operations.gates import Models
-from stratagraph.operations.update import Target, update
+from stratagraph.operations.update import update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.store.snapshot import JoinedSnapshot
@@ -58,7 +58,7 @@ async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, chang
         return await _Shards(folder, models).changed(change)
     anew = change.action.starts_over or change.action.changes_embedder
     gate = models.gate(folder, change.config, anew=anew)
-    return await update(Target(folder, gate, models), change)
+    return await update(folder, gate, models, change)
 
 
 async def estimated(
@@ -68,7 +68,7 @@ async def estimated(
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).estimated(change, prices)
     gate = models.counting_gate(folder, change.config, of_build=True)
-    await update(Target(folder, gate, models, publish=False), change)
+    await update(folder, gate, models, change, publish=False)
     estimate = gate.estimate(prices)
     calls = estimate.stages.get("extract", Usage())
     return replace(estimate, form=change.config.extraction.form if calls.calls + calls.cached_calls else "")
@@ -222,7 +222,7 @@ class _Shards:
                 try:
                     folder = await in_thread(self._folder.folder, self._folder.spread.shards[shard])
                     gate = self._models.gate(folder, change.config, account=account, name=name)
-                    return await update(Target(folder, gate, self._models), change)
+                    return await update(folder, gate, self._models, change)
                 except BaseException as error:
                     failed.set()
                     error.add_note(f"in {name} of {self._folder.path}")
@@ -345,7 +345,7 @@ def _changed_by_worker(
     folder = IndexFolder.create(job.path)
     try:
         gate = models.gate(folder, job.change.config)
-        return asyncio.run(update(Target(folder, gate, models), job.change))
+        return asyncio.run(update(folder, gate, models, job.change))
     except Exception as error:
         error.add_note(f"in {job.name} of {job.path.parent}")
         raise
