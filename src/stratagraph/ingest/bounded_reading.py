@@ -83,10 +83,7 @@ class BoundedReader:
     ) -> Iterator[Document | StreamedDocument]:
         """The documents of a file.
 
-        Raises
-        ------
-        Unreadable
-            If reading it takes more time or memory than is allowed, or ends the process.
+        `Unreadable` if reading it takes more time or memory than is allowed, or ends the process.
         """
         from stratagraph.ingest.files.reading import Unreadable
 

@@ -50,15 +50,18 @@ def statements(text: str, *, most: int | None = None) -> list[Statement]:
 def unfenced(text: str) -> str:
     """A text of the same length with spaces in place of fenced code.
 
-    Code of a passage may have lost a fence to the passage before or after it: a fence without a language ends
-    code that begins the passage, and code without an end goes on to the end.
+    Code of a passage may have lost a fence to the passage before or after it: of an odd number, or with a
+    blank line below, a first fence without a language ends code that begins the passage. Code without an end
+    goes on to the end.
     """
     fences = list(_FENCE.finditer(text))
     if not fences:
         return text
     parts, place, opened = [], 0, None
     first = fences[0]
-    if not first[2].strip() and sum(each[1][0] == first[1][0] for each in fences) % 2:
+    is_odd = sum(each[1][0] == first[1][0] for each in fences) % 2
+    ends = text.startswith("\n\n", first.end()) and text[: first.start()].strip()
+    if not first[2].strip() and (is_odd or ends):
         opened = first[1]  # the end of code that began before the passage
     for fence in fences:
         if opened is None:

@@ -155,7 +155,11 @@ def stream_statements(blocks: Iterable[str]) -> Iterator[ReadStatement]:
     buffer, base, header = "", 0, ""
     for piece, last in recut(blocks):
         buffer += piece
-        end = len(buffer) if last else _safe_end(buffer)
+        end, half = len(buffer), len(buffer) // 2
+        if not last:  # the rest is not known: after a paragraph, a line, a sentence, or anywhere
+            paragraph_end, line_end = buffer.rfind("\n\n", half) + 2, buffer.rfind("\n", half) + 1
+            ends = (stop for _, stop in reversed(list(sentences(buffer))) if stop < end)
+            end = paragraph_end if paragraph_end > 1 else line_end or next(ends, 0) or middle(buffer)
         found = statements(buffer[:end], header=header) or [Statement(0, end)]
         at = 0
         for each in found:
@@ -166,17 +170,6 @@ def stream_statements(blocks: Iterable[str]) -> Iterator[ReadStatement]:
             at = border
         header = "" if paragraph or not found[-1].heads else found[-1].heads[0]
         buffer, base = buffer[end:], base + end
-
-
-def _safe_end(buffer: str) -> int:
-    """Where a text whose rest is not known may be divided."""
-    half = len(buffer) // 2
-    border = buffer.rfind("\n\n", half) + 2
-    border = border if border > 1 else buffer.rfind("\n", half) + 1
-    if border:
-        return border
-    ends = [end for _, end in sentences(buffer) if end < len(buffer)]
-    return ends[-1] if ends else middle(buffer)
 
 
 def whole_statements(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
@@ -204,7 +197,13 @@ def title_line(text: str) -> tuple[str, int]:
     head, below = markup_free(line), text[begin:].lstrip()
     if not newline or not 0 < len(head) <= LONGEST_TITLE or not below or not _LIKE_A_TITLE.match(head):
         return "", 0
-    is_field_of_several = _MARK.search(head) and is_field(head) and is_field(rest.partition("\n")[0])
+    is_field_of_several = (
+        _MARK.search(head)
+        and all(  # `name: value`
+            (match := _LINE.match(line)) and match["field"] and line[match.end() :].strip()
+            for line in (head, rest.partition("\n")[0])
+        )
+    )
     is_text = below[0].islower() or head.lower() in OPENERS or head.rpartition(" ")[2] in FUNCTION
     return ("", 0) if " | " in head or is_field_of_several or is_text else (head, begin)
 
@@ -212,12 +211,6 @@ def title_line(text: str) -> tuple[str, int]:
 def markup_free(line: str) -> str:
     """A heading without its marks."""
     return _MARKUP.sub("", line, count=1).strip()
-
-
-def is_field(line: str) -> bool:
-    """Whether a line is a field of a record, `name: value`."""
-    match = _LINE.match(line)
-    return match is not None and match["field"] is not None and bool(line[match.end() :].strip())
 
 
 def size(text: str, start: int, end: int) -> int:
@@ -272,7 +265,13 @@ def _group(text: str, lines: Sequence[_Line], at: int, header: str) -> tuple[int
         mark = text[first.start : first.start + 3]
         close = next((n for n in range(end, len(lines)) if text.startswith(mark, lines[n].start)), None)
         if close is not None:
-            return close + 1, _code(text, lines[at : close + 1])
+            code: list[Statement] = []  # long code is in parts of whole lines
+            for line in lines[at : close + 1]:
+                if code and size(text, code[-1].start, line.end) <= LONGEST:
+                    code[-1] = code[-1]._replace(end=line.end)
+                else:
+                    code.append(Statement(line.start, line.end, record=True, item=True))
+            return close + 1, code
     if first.kind == "row":
         while end < len(lines) and lines[end].kind == "row" and not lines[end].apart:
             end += 1
@@ -304,8 +303,14 @@ def _group(text: str, lines: Sequence[_Line], at: int, header: str) -> tuple[int
 def _table(text: str, rows: Sequence[_Line], header: str) -> list[Statement]:
     """Rows under their header row; rules between them are left out."""
     ruled = [n for n, row in enumerate(rows) if _RULE.fullmatch(text, row.start, row.end)]
-    head = header
-    if not header and len(rows) > 1 and (1 in ruled or _is_header(text, rows)):
+    head, names_columns = header, 1 in ruled
+    if not header and len(rows) > 1 and not names_columns:  # no number, or years above other numbers
+        first, second = (text[row.start : row.end].strip("| ").split("|") for row in rows[:2])
+        numbers = [cell for cell in first if _NUMBER.fullmatch(cell)]
+        names_columns = all(map(_YEAR.fullmatch, numbers)) and not (
+            numbers and any(map(_YEAR.fullmatch, second))
+        )
+    if not header and len(rows) > 1 and names_columns:
         stop = 2 if ruled[:1] == [1] else 1
         head = text[rows[0].start : rows[stop - 1].end]
         if len(rows) == stop:
@@ -315,25 +320,6 @@ def _table(text: str, rows: Sequence[_Line], header: str) -> list[Statement]:
     for n, row in enumerate(rows):
         if n not in ruled[:1] or n or len(rows) == 1:
             found += divided(text, LONGEST, row.start, row.end, (head,) if head else ())
-    return found
-
-
-def _is_header(text: str, rows: Sequence[_Line]) -> bool:
-    """Whether the first of some rows names their columns: it has no number, or years above other numbers."""
-    first, second = (text[row.start : row.end].strip("| ").split("|") for row in rows[:2])
-    numbers = [_NUMBER.fullmatch(cell) is not None for cell in first]
-    years = all(_YEAR.fullmatch(cell) for cell, number in zip(first, numbers, strict=True) if number)
-    return not any(numbers) or (years and not any(map(_YEAR.fullmatch, second)))
-
-
-def _code(text: str, lines: Sequence[_Line]) -> list[Statement]:
-    """A block of code; a long one in parts of whole lines."""
-    found: list[Statement] = []
-    for line in lines:
-        if found and size(text, found[-1].start, line.end) <= LONGEST:
-            found[-1] = found[-1]._replace(end=line.end)
-        else:
-            found.append(Statement(line.start, line.end, record=True, item=True))
     return found
 
 
@@ -463,12 +449,12 @@ def _led(text: str, found: Sequence[Statement]) -> list[Statement]:
         counted = end < len(found) and text[found[end].start].isdigit()
         while end < len(found) and found[end].item and text[found[end].start].isdigit() == counted:
             end += 1
-        while (
-            leads
-            and end < len(found)
-            and not found[end - 1].item
-            and _follows(text, *found[end - 1 : end + 1])
-        ):
+        while leads and end < len(found) and not found[end - 1].item:  # short lines below one another
+            before, line = found[end - 1], found[end]
+            if line.record or line.end - line.start >= _SHORT_LINE:
+                break
+            if text.count("\n", before.end, line.start) != 1:
+                break
             end += 1
         if leads and end == at and end < len(found) and not found[end].heads:
             end += size(text, each.start, found[end].end) <= LONGEST  # no list: the next statement alone
@@ -497,9 +483,3 @@ def _parts(text: str, lead: Statement, entries: Sequence[Statement]) -> list[Sta
             parts[-1] = last._replace(cut=True)
             parts.append(Statement(entry.start, entry.end, record=True, heads=(head,)))
     return parts
-
-
-def _follows(text: str, before: Statement, each: Statement) -> bool:
-    """Whether a statement is a short line below another one."""
-    is_below = text.count("\n", before.end, each.start) == 1
-    return is_below and not each.record and each.end - each.start < _SHORT_LINE

@@ -64,12 +64,7 @@ _Mention = tuple[str, int, int, str]
 def load(pipeline: str) -> Language:
     """The installed pipeline of this name, or in this folder; loaded once.
 
-    Raises
-    ------
-    MissingExtra
-        If spaCy is not installed.
-    ValueError
-        If there is no such pipeline on this machine.
+    `MissingExtra` if spaCy is not installed. `ValueError` if there is no such pipeline on this machine.
     """
     require("nlp", "spacy")
     import spacy

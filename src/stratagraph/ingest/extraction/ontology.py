@@ -47,11 +47,8 @@ _HEAD = re.compile(r"\s*[(,/;:]|\s+(?:of|for|in|at|from)\s", re.IGNORECASE)
 def checked_types(value: Any, setting: str) -> Mapping[str, str] | tuple[str, ...]:
     """The types without blanks around them: a mapping from names to descriptions, or names alone.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no names and descriptions, or too many or too long for a prompt; the message has the
-        values.
+    `TypeError` or `ValueError` if they are no names and descriptions, or too many or too long for a prompt;
+    the message has the values.
     """
     described = isinstance(value, Mapping)
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):

@@ -288,9 +288,6 @@ def _sections(value: Any) -> dict[str, list[Any]] | None:
 def parse_extraction(answer: str) -> ExtractionAnswer:
     """The answer from JSON.
 
-    Raises
-    ------
-    ParseFailed
-        If it has another shape, or less than half of its elements can be read.
+    `ParseFailed` if it has another shape, or less than half of its elements can be read.
     """
     return read_json(answer, _read_answer)

@@ -254,10 +254,7 @@ def _left_out(name: str, spoken: set[str]) -> bool:
 def parse_named_sentences(answer: str) -> NamedSentences:
     """The names of sentences, and relations if there are any, from JSON.
 
-    Raises
-    ------
-    ParseFailed
-        If it has another shape, or half of the sentences cannot be read.
+    `ParseFailed` if it has another shape, or half of the sentences cannot be read.
     """
     return read_json(answer, _read_answer)
 

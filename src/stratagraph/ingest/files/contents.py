@@ -226,10 +226,7 @@ def _refuse(constant: str) -> None:
 def document_of(record: Mapping[str, Any], default_id: str, source: str | None = None) -> Document:
     """Make a document of a record with the keys that `read_documents` describes.
 
-    Raises
-    ------
-    ValueError
-        If there is no text, or a key has a value of the wrong type.
+    `ValueError` if there is no text, or a key has a value of the wrong type.
     """
     rest = dict(record)
     text = rest.pop("text", None)

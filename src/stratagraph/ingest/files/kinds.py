@@ -75,10 +75,7 @@ _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf
 def kind_of(path: Path, head: bytes) -> Kind:
     """The kind of a file by its name and beginning; `text` if it may be any.
 
-    Raises
-    ------
-    Unreadable
-        If it is a kind that is not read.
+    `Unreadable` if it is a kind that is not read.
     """
     if b"%PDF-" in head[:1024]:
         return "PDF"

@@ -22,10 +22,7 @@ _COMPOUND = re.compile(
 def from_pdf(path: Path) -> FileText:
     """The pages of a PDF, each a section with its number as `page`; a damaged page is left out.
 
-    Raises
-    ------
-    Unreadable
-        If it is encrypted, damaged, or holds no text (a scan).
+    `Unreadable` if it is encrypted, damaged, or holds no text (a scan).
     """
     import pypdfium2
 

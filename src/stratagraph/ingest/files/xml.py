@@ -40,10 +40,8 @@ class Package:
     def events(self, name: str) -> Iterator[Event]:
         """The elements and texts of a file in order.
 
-        Raises
-        ------
-        Unreadable
-            If it is nested too deep, has too many elements, or declares entities, which can grow without end.
+        `Unreadable` if it is nested too deep, has too many elements, or declares entities, which can grow
+        without end.
         """
         content = self.take(name)
         if b"<!ENTITY" in (content.replace(b"\0", b"") if b"\0" in content else content):  # in UTF-16 too

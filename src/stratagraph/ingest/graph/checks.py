@@ -27,10 +27,8 @@ _POINTS_AT = {
 def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
     """Check that the arrays of the graph fit each other and a corpus; `NameIndex` checks the names.
 
-    Raises
-    ------
-    Damaged
-        If an array is missing, has another dtype or shape, or holds a row out of range. The error names it.
+    `Damaged` if an array is missing, has another dtype or shape, or holds a row out of range. The error names
+    it.
     """
     with damage("graph"):
         checks = Checks(arrays)
