@@ -10,6 +10,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel
 
 TYPES = {"ship": "a vessel", "person": "", "port": "a town with a harbour"}
 RELATIONS = {"commands": "person commands ship", "sails to": ""}
@@ -39,15 +40,9 @@ ANSWERS = {
 }
 
 
-class Model:
-    name = "typing-model"
-
+class Model(CountingModel):
     def __init__(self, answer: Any) -> None:
-        self.answer, self.prompts = json.dumps(answer), list[str]()
-
-    def complete(self, prompt: Any, *, schema: Any = None) -> str:
-        self.prompts.append(f"{prompt.system}{prompt.user}")
-        return self.answer
+        super().__init__(lambda prompt: json.dumps(answer))
 
 
 def config(form: str = "sentences", **own: Any) -> dict[str, Any]:
@@ -108,15 +103,6 @@ def test_an_estimate_shows_what_types_of_relations_cost() -> None:
     ]
     assert told[0].output_tokens < told[1].output_tokens
     assert told[0].input_tokens < told[1].input_tokens
-
-
-def test_other_types_extract_again_and_the_same_ones_do_not(tmp_path: Path) -> None:
-    model = Model(ANSWERS["sentences"])
-    build(model, config(), tmp_path / "idx").close()
-    build(model, config(), tmp_path / "idx").close()
-    assert len(model.prompts) == 1
-    with pytest.raises(sg.errors.SettingsConflict, match="relation_types"):
-        build(model, config(relation_types=["owns"]), tmp_path / "idx")
 
 
 def test_a_wrong_relation_loses_only_itself() -> None:

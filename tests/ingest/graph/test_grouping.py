@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import pytest
 from tests.ingest.graph.reference import expected, grouped
 
-from stratagraph.ingest.graph.tables import Flat, joined
 from stratagraph.ingest.names.spelling import LONGEST_NAME
 from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
@@ -47,39 +47,29 @@ class Corpora:
         made = [" ".join(filter(None, map(chance.choice, parts))) for _ in range(6)]
         self.names = chance.sample([*NAMES, "x" * (LONGEST_NAME + 1), *made], chance.randrange(4, 20))
 
+    def is_doubtful(self) -> bool:
+        return self.chance.random() < self.doubt
+
     def extraction(self) -> Extraction:
         chance = self.chance
 
         def name() -> str:
             return chance.choice(self.names)
 
-        units = tuple(
-            SemanticUnit(
-                chance.choice(SAID) + chance.choice(ENDS), tuple(name() for _ in range(chance.randrange(4)))
-            )
-            for _ in range(chance.randrange(4))
-        )
-        entities = tuple(
-            EntityMention(
-                name(),
-                chance.choice(["", "person", "place", "org", "term", "gent"]),
-                chance.choice(SAID),
-                chance.random() < self.doubt,
-            )
-            for _ in range(chance.randrange(5))
-        )
-        relations = tuple(
-            RelationMention(
-                name(),
-                name(),
-                chance.choice(SAID),
-                chance.choice([1.0, 0.1, 0.3, 2.5, 0.0]),
-                chance.choice(["", "knows", "owns", "of"]),
-            )
-            for _ in range(chance.randrange(6))
-        )
+        def said(*choices: list[Any]) -> list[Any]:
+            return [chance.choice(SAID), *map(chance.choice, choices)]
+
+        def some(most: int, make: Callable[[], Any]) -> tuple[Any, ...]:
+            return tuple(make() for _ in range(chance.randrange(most)))
+
+        kinds, types = ["", "person", "place", "org", "term", "gent"], ["", "knows", "owns", "of"]
         return Extraction(
-            units, entities, relations, tuple(chance.choice(TERMS) for _ in range(chance.randrange(6)))
+            some(4, lambda: SemanticUnit("".join(said(ENDS)), some(4, name))),
+            some(
+                5, lambda: EntityMention(name(), chance.choice(kinds), *said(), chance.random() < self.doubt)
+            ),
+            some(6, lambda: RelationMention(name(), name(), *said([1.0, 0.1, 0.3, 2.5, 0.0], types))),
+            some(6, lambda: chance.choice(TERMS)),
         )
 
     def some(self) -> list[Extraction]:
@@ -99,46 +89,6 @@ def test_tables_give_the_graph_of_the_rules(first: int) -> None:
         ]
         steps = [{alias: end for alias, end in step.items() if alias != end} for step in steps]
         assert grouped(corpus, steps)[0] == expected(corpus, steps), f"corpus {seed} with {steps}"
-
-
-@pytest.mark.parametrize("first", range(0, 100, 50))
-def test_tables_after_changes_are_those_of_all_chunks(first: int) -> None:
-    for seed in range(first, first + 50):
-        corpora = Corpora(seed)
-        before, chance = corpora.some(), corpora.chance
-        now, rows, fresh = [], [], []
-        for row, extraction in enumerate(before):
-            fate = chance.random()
-            if fate > 0.3:  # it stays
-                now.append(extraction)
-                rows.append(row)
-            if fate < 0.15 or fate > 0.9:  # another comes in its place, or behind it
-                now.append(corpora.extraction())
-                fresh.append(now[-1])
-                rows.append(-1)
-        changed = joined(Flat(before).arrays(), Flat(fresh).arrays(), np.array(rows, np.int64))
-        wanted = Flat(now).arrays()
-        assert changed.keys() == wanted.keys()
-        different = [name for name in wanted if not np.array_equal(changed[name], wanted[name])]
-        assert not different, f"corpus {seed}"
-        assert all(changed[name].dtype == wanted[name].dtype for name in wanted)
-
-
-def test_one_mention_beyond_doubt_is_enough() -> None:
-    doubtful = Extraction((SemanticUnit("Boil it", ("Boil",)),), (EntityMention("Boil", doubtful=True),))
-    (entities, _, units), _ = grouped([doubtful, doubtful])
-    assert not entities
-    assert units[0].entities == ()
-    (entities, _, units), _ = grouped([doubtful, Extraction(entities=(EntityMention("boil"),))])
-    assert [(each.key, each.chunks) for each in entities] == [("boil", (0, 1))]
-    assert units[0].entities == ("boil",)
-
-
-@pytest.mark.parametrize(("sure", "names"), [(2, set()), (3, {"Relief"})])
-def test_a_name_needs_as_many_chunks_as_have_it_in_lower_case(sure: int, names: set[str]) -> None:
-    named = [Extraction(entities=(EntityMention("Relief"),))] * sure
-    (entities, _, _), _ = grouped([*named, *[Extraction(terms=("relief boat",))] * 3])
-    assert {entity.name for entity in entities} - {"relief boat"} == names
 
 
 def test_a_name_may_have_200_characters_and_no_more() -> None:

@@ -7,7 +7,6 @@ import pytest
 from tests.ingest.support import Spans
 
 import stratagraph as sg
-from stratagraph.ingest.graph import statements
 from stratagraph.ingest.graph.lists import Lists
 from stratagraph.ingest.graph.statements import described_by_units, entity_vectors, locate, means
 from stratagraph.testing import FakeEmbedder
@@ -51,19 +50,6 @@ def test_means_are_unit_vectors_of_groups():
     found = means(vectors, Lists(np.array([0, 2, 2, 4, 5]), np.array([0, 1, 0, 2, 1])))
     np.testing.assert_allclose(found, [[0.5**0.5] * 2, [0, 0], [0, 0], [0, 1]], rtol=1e-6)
     assert means(vectors, Lists(np.zeros(1, np.int64), np.zeros(0, np.int64))).shape == (0, 2)
-
-
-def test_vectors_are_the_same_however_many_are_made_at_a_time(monkeypatch):
-    rng = np.random.default_rng(2)
-    units = rng.standard_normal((50, 16)).astype(np.float16)
-    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 4, 90))])
-    members = Lists(indptr, rng.integers(0, 50, indptr[-1]))
-    codes, keys = rng.integers(0, 256, (90, 2)).astype(np.uint8), rng.integers(0, 2, 90).astype(np.uint64)
-    said = means(units, members)
-    entities = entity_vectors(said, codes, keys)
-    monkeypatch.setattr(statements, "_BLOCK", 7)
-    np.testing.assert_array_equal(means(units, members), said)
-    np.testing.assert_array_equal(entity_vectors(said, codes, keys), entities)
 
 
 def test_names_tell_entities_of_the_same_sentence_apart():
