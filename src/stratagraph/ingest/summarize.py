@@ -68,17 +68,6 @@ class Summary:
         return {"by": self.by}
 
 
-def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
-    """The model call that writes one summary of about `max_tokens`."""
-    return Task(
-        name=prompt.name,
-        prompt=prompt,
-        parse=plain_text,
-        expected_output_tokens=max_tokens,
-        placeholder=lambda values: first_words(values["passages"], int(values["words"])) or "summary",
-    )
-
-
 def first_words(text: str, most: int) -> str:
     """The first words of a text: what an estimate takes a model to answer."""
     return " ".join(text.split()[:most])
@@ -179,9 +168,22 @@ async def summarize(
     Extractive without a model (`extractive_summary`), and where the model fails; the failure is in the gate's
     list. `item` gives what the prompt needs, if that is other than `passages` and `words`.
     """
-    items = map(item or partial(_item, max_tokens=max_tokens, count_tokens=gate.count_tokens), groups)
+    task: Task[str] = Task(
+        name=prompt.name,
+        prompt=prompt,
+        parse=plain_text,
+        expected_output_tokens=max_tokens,
+        placeholder=lambda values: first_words(values["passages"], int(values["words"])) or "summary",
+    )
+
+    def of_passages(group: Group) -> CallItem:
+        shown = fitted(group.texts, MEMBER_TOKENS, gate.count_tokens)
+        passages = "\n\n".join(block("passage", text) for text in shown)
+        values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
+        return CallItem(values=values, item=group.item, sources=group.sources)
+
     texts = [group.texts for group in groups]
-    answers = await answered(summary_task(prompt, max_tokens), items, texts, max_tokens, gate)
+    answers = await answered(task, map(item or of_passages, groups), texts, max_tokens, gate)
     return [
         Summary(answer.text or group.item, answer.by)
         if isinstance(answer, Summary)
@@ -214,13 +216,6 @@ async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int,
 
 def _summaries(groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens) -> list[str]:
     return [extractive_summary(texts, max_tokens, count_tokens) for texts in groups]
-
-
-def _item(group: Group, max_tokens: int, count_tokens: CountTokens) -> CallItem:
-    shown = fitted(group.texts, MEMBER_TOKENS, count_tokens)
-    passages = "\n\n".join(block("passage", text) for text in shown)
-    values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
-    return CallItem(values=values, item=group.item, sources=group.sources)
 
 
 def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:

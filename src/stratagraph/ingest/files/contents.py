@@ -118,7 +118,11 @@ def documents_in(
     elif kind == "CSV":
         with file.path.open(encoding=name, errors="replace", newline="") as lines:
             rows = csv_rows(lines, tabs=file.path.suffix.lower() == ".tsv")
-            yield from _rows(file, ((number, _csv_record(row)) for number, row in rows), contents)
+            records = (
+                (number, {"text": row} if isinstance(row, str) else as_record(dict(row)))
+                for number, row in rows
+            )
+            yield from _rows(file, records, contents)
     elif kind == "HTML" and file.size > _MOST_HTML:
         raise Unreadable(f"HTML of more than {_MOST_HTML:,} bytes")
     elif kind == "JSON" and file.size > _MOST_JSON:
@@ -141,10 +145,6 @@ def _document(file: FoundFile, content: FileText, contents: FileContents, kind: 
         raise Unreadable(f"{kind} without any text")
     contents.warned += [(file.name, "; ".join(content.notes))] if content.notes else []
     return Document(file.name, content.text, {"source": file.name, **content.metadata}, content.sections)
-
-
-def _csv_record(row: str | list[tuple[str, str]]) -> dict[str, Any]:
-    return {"text": row} if isinstance(row, str) else as_record(dict(row))
 
 
 def _rows(

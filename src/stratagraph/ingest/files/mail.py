@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mailbox
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from email import message_from_bytes
@@ -20,20 +21,7 @@ _MOST_OF_HEADER = 4000  # characters; the standard library's time and memory gro
 _MOST_HEADERS = 100_000  # of a message with all that it holds; a header is searched among all
 _MOST_FORWARDED = 10  # messages inside of each other
 _SHOWN = ("subject", "from", "to", "cc", "date")
-_TEXTS = (
-    ".csv",
-    ".htm",
-    ".html",
-    ".ics",
-    ".json",
-    ".log",
-    ".markdown",
-    ".md",
-    ".rst",
-    ".tsv",
-    ".txt",
-    ".xml",
-)
+_TEXT_FILE = re.compile(r"\.(?:csv|html?|ics|json|log|markdown|md|rst|tsv|txt|xml)", re.IGNORECASE)
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
 
 
@@ -105,7 +93,7 @@ def _write(message: EmailMessage, writer: Writer, names: list[str], own: dict[st
             is_apart = True
             continue
         names += [name] if name else []
-        is_text = part.get_content_maintype() == "text" or PurePosixPath(name.lower()).suffix in _TEXTS
+        is_text = part.get_content_maintype() == "text" or _TEXT_FILE.fullmatch(PurePosixPath(name).suffix)
         text = _text(part) if is_text else ""
         if is_text and "\0" not in text:
             if is_apart or not is_body:

@@ -52,16 +52,13 @@ _ARTICLE = re.compile(
 
 
 def canonical(name: str) -> str:
-    """The canonical form of a name: equal for two spellings of one name.
+    """The canonical form of a name: equal for two spellings of one name, and of itself.
 
     Compatibility forms are unified (NFKC), case is folded; punctuation, quotation marks, possessive 's and
     leading articles go; white space is one space. "&" is "and"; initials close up ("J. R. R. Tolkien" is
     `jrr tolkien`, "U.S." is `us`); an apostrophe inside a word vanishes (`obrien`), but separates after an
-    elided article or preposition. An A that is no article stays: `a-milne`, `a-team`.
-
-    Returns
-    -------
-    A string with `canonical(canonical(x)) == canonical(x)`; empty if `name` has no letter and no digit.
+    elided article or preposition. An A that is no article stays: `a-milne`, `a-team`. Without a letter or
+    digit it is empty.
     """
     initial, folded = _without_articles(_fold(name))
     return initial + " ".join(_WORD.findall(folded))
@@ -130,28 +127,10 @@ def _without_articles(folded: str) -> tuple[str, str]:
     return "", folded
 
 
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sept sep",
-            "october oct",
-            "november nov",
-            "december dec",
-        ),
-        1,
-    )
-    for name in names.split()
-}
-_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})\.?"
+_MONTHS = "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug|september sept sep"
+_MONTHS += "|october oct|november nov|december dec"
+_NUMBERS = {name: number for number, names in enumerate(_MONTHS.split("|"), 1) for name in names.split()}
+_MONTH = rf"(?P<month>{'|'.join(_NUMBERS)})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>[12]\d{3})"
 _DATES = tuple(
@@ -175,7 +154,7 @@ def iso_date(name: str) -> str | None:
     for form in _DATES:
         if (match := form.fullmatch(text)) is not None:
             parts = match.groupdict()
-            month = _MONTHS.get(parts["month"].lower()) or int(parts["month"])
+            month = _NUMBERS.get(parts["month"].lower()) or int(parts["month"])
             year, day = int(parts["year"]), parts.get("day")
             try:
                 date = datetime.date(year, month, int(day or 1))
