@@ -254,14 +254,7 @@ class Grouping:
         several = np.bincount(owners, minlength=len(names))[owners] > 1
         owners, strings, counts = owners[several], strings[several], counts[several]
         later = self._name_of[strings] != names[owners]
-        chosen, best = self._most_frequent(owners, later, strings, counts)
-        shown[chosen] = best
-        return shown
-
-    def _most_frequent(
-        self, owners: Rows, later: NDArray[np.bool_], strings: Rows, counts: Rows
-    ) -> tuple[Rows, Rows]:
-        """The owners, and the most frequent string of each; of equals the longer, then the first by text."""
+        # The most frequent string of each owner; of equals the longer, then the first by text.
         pairs = owners * len(self.strings.keys) + strings
         by_pair = np.argsort(pairs)
         start = firsts(pairs[by_pair])
@@ -277,7 +270,8 @@ class Grouping:
         best = strings[start]
         for at in np.flatnonzero(ends[first] - start > 1).tolist():
             best[at] = min(strings[start[at] : ends[first[at]]].tolist(), key=self.strings.text)
-        return owners[start], best
+        shown[owners[start]] = best
+        return shown
 
     def _kinds(self, size: int) -> Rows:
         """The most frequent type of each entity, of `kinds`; of equals the longer, then the first by text."""

@@ -116,7 +116,8 @@ class GraphLayout:
                 if again is not None and kind != UNITS:
                     rows_before[np.append(again[rows], False)[rows_before]] = -1
             by_kind.append(rows_before)
-        self._texts = self._read(extracted, texts, [np.flatnonzero(each < 0) for each in by_kind])
+        self._texts = dict(texts)
+        self._read(extracted, [np.flatnonzero(each < 0) for each in by_kind])
         by_text = self._unit_order(by_kind[2])
         self.units = graph.units.at(by_text)
         self.rows_before_by_kind = by_kind[0], by_kind[1], by_kind[2][by_text]
@@ -174,8 +175,8 @@ class GraphLayout:
         of_relations = combined(*(ends[column] for column in relations.ends.T), weights, said)
         return of_entities, of_relations, of_units
 
-    def _read(self, extracted: Stored, texts: Mapping[int, str], fresh: Sequence[Rows]) -> Mapping[int, str]:
-        """The texts of fresh nodes, by key; those that are not at hand are read."""
+    def _read(self, extracted: Stored, fresh: Sequence[Rows]) -> None:
+        """Read the texts of fresh nodes that are not at hand."""
         entities, relations, units = self.graph.entities, self.graph.relations, self.graph.units
         first = units.chunks.values[units.chunks.starts[:-1]]
         said = (
@@ -185,8 +186,8 @@ class GraphLayout:
         )
         keys = np.concatenate([units.texts[fresh[UNITS]], *(each.texts.values for each in said)])
         chunks = np.concatenate([first[fresh[UNITS]], *(each.chunks for each in said)])
-        missing = [at for at, key in enumerate(keys.tolist()) if key not in texts]
-        return {**texts, **read_texts(extracted, keys[missing], chunks[missing])} if missing else texts
+        if missing := [at for at, key in enumerate(keys.tolist()) if key not in self._texts]:
+            self._texts |= read_texts(extracted, keys[missing], chunks[missing])
 
     def _unit_order(self, rows_before: Rows) -> Rows:
         """The order of units by their texts, then by their entities.

@@ -331,27 +331,19 @@ def joined(before: Mapping[str, NDArray[Any]], fresh: Arrays, rows: Rows) -> Arr
         used["phrases"] = distinct(arrays[f"{PREFIX}terms.term"])
     for table, columns_of in DICTIONARIES.items():
         names_of = [f"{table}.{name}" for name in columns_of]
-        picked = _Picked(before, fresh, _union(before, fresh, table, used[table]))
+        old, new_keys = (each[f"{PREFIX}{table}.key"] for each in (before, fresh))
+        stay, added = np.arange(len(old)), np.flatnonzero(~among(new_keys, old))
+        if (wanted := used[table]) is not None:
+            stay, added = np.flatnonzero(among(old, wanted)), added[among(new_keys[added], wanted)]
+        picked = _Picked(
+            before, fresh, np.insert(stay, np.searchsorted(old[stay], new_keys[added]), -1 - added)
+        )
         arrays |= picked.columns(names_of)
         if table == "strings":
             arrays |= picked.columns(["strings.bytes"], "strings.starts")
             if loses:
                 used["addressed"] = distinct(arrays[f"{PREFIX}strings.name"])
     return arrays
-
-
-def _union(before: Mapping[str, NDArray[Any]], fresh: Arrays, table: str, used: Keys | None) -> Rows:
-    """Which rows of the old and the new dictionary the updated one has, ascending by key.
-
-    A row of the new one is given as -1 - row. `used` lists the keys to keep; None keeps all.
-    """
-    old, new = (each[f"{PREFIX}{table}.key"] for each in (before, fresh))
-    added = np.flatnonzero(~among(new, old))
-    if used is None:
-        stay = np.arange(len(old))
-    else:
-        stay, added = np.flatnonzero(among(old, used)), added[among(new[added], used)]
-    return np.insert(stay, np.searchsorted(old[stay], new[added]), -1 - added)
 
 
 class _Picked:

@@ -14,7 +14,7 @@ trigrams of each; `grams` ascending hashes of trigrams, `gram_starts`, `gram_wor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,7 +141,13 @@ def updated(
             Checks(before).of("lengths", np.uint16, now.shape)
     before = before or _EMPTY
     new_rows = np.array(sorted(fresh), np.int64)
-    distinct_words, codes, new_lengths = _read([fresh[row] for row in new_rows.tolist()])
+    numbers, places, word_counts = dict[str, int](), list[int](), list[int]()
+    for row in new_rows.tolist():
+        parts = name_words(fresh[row])
+        word_counts.append(len(parts))
+        places += [numbers.setdefault(word, len(numbers)) for word in parts]
+    codes = content_keys(numbers)[np.array(places, np.int64)]
+    new_lengths = np.array(word_counts, np.int64)
     stays = now >= 0
     lengths, old_lengths = np.zeros(size, np.int64), np.diff(before["starts"])[stays]
     lengths[now[stays]], lengths[new_rows] = old_lengths, new_lengths
@@ -179,24 +185,8 @@ def updated(
         "keys": postings.keys,
         "key_starts": np.asarray(postings.starts),
         "key_rows": by_length[postings.rows].astype(np.int32),
-        **_spelling(before, distinct_words, postings.keys),
+        **_spelling(before, list(numbers), postings.keys),
     }
-
-
-def _read(names: Sequence[str]) -> tuple[list[str], Codes, NDArray[np.int64]]:
-    """The distinct words of names, the hash of each word of each name in order, and words per name."""
-    numbers: dict[str, int] = {}
-    lengths = np.zeros(len(names), np.int64)
-
-    def flat() -> Iterator[int]:
-        for row, name in enumerate(names):
-            parts = name_words(name)
-            lengths[row] = len(parts)
-            for word in parts:
-                yield numbers.setdefault(word, len(numbers))
-
-    places = np.fromiter(flat(), np.int64)
-    return list(numbers), content_keys(numbers)[places], lengths
 
 
 def _spelling(
