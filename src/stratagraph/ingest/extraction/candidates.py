@@ -72,14 +72,9 @@ class Uncased(NamedTuple):
     terms: dict[str, None]
 
 
-def has_uncased(text: str) -> bool:
-    """Whether anything in the text is in a script without capitals."""
-    return not text.isascii() and _UNCASED.search(text) is not None
-
-
 def uncased(text: str) -> Uncased:
     """The names of a text in scripts without capitals, with their types (`date` or empty)."""
-    if not has_uncased(text):
+    if text.isascii() or _UNCASED.search(text) is None:
         return Uncased({}, {})
     titles = [title.strip() for title in _TITLE.findall(text)]
     dates = {date: "date" for date in _DATE.findall(text) if date not in titles}

@@ -201,7 +201,7 @@ class Equation:
             own, values = self._open.pop()
             form = _FORMS.get(own, "")
             if form and len(values) == form.count("{"):
-                text = form.format(*map(_operand, values))
+                text = form.format(*(each if _OPERAND.fullmatch(each) else f"({each})" for each in values))
             else:
                 text = _JOINED.get(own, "").join(values)
             if own in ("d", "mfenced"):
@@ -217,7 +217,3 @@ class Equation:
             if own == name:
                 break
         return not self._open
-
-
-def _operand(value: str) -> str:
-    return value if _OPERAND.fullmatch(value) else f"({value})"

@@ -103,7 +103,10 @@ async def build_graph(
     # Whether a method uses the descriptions of entities, and of relations.
     used = embed.entities, embed.entities or embed.units
     words, nearest = await asyncio.to_thread(_search_arrays, corpus, previous, kept)
-    before = previous if previous is not None and _has_arrays(previous, embed) else None
+    needed = [MARKS]
+    needed += [UNIT_VECTORS, UNIT_KEYS] if embed.units or embed.entities else []
+    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embed.entities else []
+    before = None if previous is None or not previous.arrays.keys() >= {*needed} else previous
     again = None  # the model is asked again for descriptions that it did not give
     if before is not None and use_llm:
         again = _unfinished(before.arrays, used)
@@ -160,14 +163,6 @@ async def build_graph(
     notes = {note: count for note, count in sorted(graph.notes.items()) if count}
     complete = not _unfinished(arrays, used).any()
     return Built(carried, built | declared(arrays | words, HOLDS), notes, complete)
-
-
-def _has_arrays(previous: Stored, embed: Embedded) -> bool:
-    """Whether the previous graph has all arrays that the present one gets."""
-    needed = [MARKS]
-    needed += [UNIT_VECTORS, UNIT_KEYS] if embed.units or embed.entities else []
-    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embed.entities else []
-    return all(name in previous.arrays for name in needed)
 
 
 def _unfinished(arrays: Mapping[str, NDArray[Any]], used: tuple[bool, bool]) -> NDArray[np.bool_]:
