@@ -16,7 +16,6 @@ from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.nodes import SLOTS
 from stratagraph.store.records import NODES, Records, packed
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
@@ -94,7 +93,7 @@ def contents(snapshot: Snapshot) -> tuple[object, ...]:
         snapshot.chunk_documents().tolist(),
         np.asarray(snapshot.vectors).tolist(),
         stored.nodes(range(stored.size)),
-        {name: np.asarray(array).tolist() for name, array in stored.arrays.items() if name != SLOTS},
+        {name: np.asarray(array).tolist() for name, array in stored.arrays.items() if name != NODES.slots},
     )
 
 

@@ -19,7 +19,7 @@ from stratagraph.operations.changes import settings_of
 from stratagraph.operations.checks import checked_graph
 from stratagraph.operations.reader import Reader
 from stratagraph.store import verify
-from stratagraph.store.nodes import FOLDER as NODES
+from stratagraph.store.records import NODES
 from stratagraph.store.shards import is_sharded, verify_shards
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.question import WALK, SearchQuestion
@@ -40,18 +40,18 @@ def verify_folder(path: Path) -> list[str]:
 def inspected(snapshot: Snapshot) -> Iterator[str]:
     """The problems of a generation whose files are intact: settings, arrays, nodes, searches."""
     yield from _tried("manifest.json", settings_of, snapshot.manifest, Config())
-    yield from _tried(f"{NODES}/{EXTRACTION}", listing.extractions, snapshot)
+    yield from _tried(f"{NODES.folder}/{EXTRACTION}", listing.extractions, snapshot)
     unsound = list(_tried(f"part '{GRAPH}'", checked_graph, snapshot))
     yield from unsound
     if unsound:
         return  # whatever follows stands on the graph
     for nodes in (listing.entities, listing.relations, listing.units):
-        yield from _tried(f"{NODES}/{GRAPH}", nodes, snapshot)
+        yield from _tried(f"{NODES.folder}/{GRAPH}", nodes, snapshot)
     reader = Reader(snapshot)
     yield from _tried(f"part '{GRAPH}'", _asked, reader, WALK)
     for method in reader.methods:
         unsound = list(_tried(f"part '{method}'", _asked, reader, method))
-        yield from unsound or _tried(f"{NODES}/{method}", listing.method_nodes, snapshot, method)
+        yield from unsound or _tried(f"{NODES.folder}/{method}", listing.method_nodes, snapshot, method)
 
 
 def _tried(file: str, function: Callable[..., Any], *arguments: Any) -> Iterator[str]:

@@ -20,7 +20,6 @@ from stratagraph.kernels.float16 import blocks
 from stratagraph.store import nodes, pool
 from stratagraph.store.arrays import SUFFIX, Arrays, NamedArrays, OpenFile, open_arrays
 from stratagraph.store.checksums import Check, problem
-from stratagraph.store.corpus import CHUNK_SLOTS, CHUNKS_FOLDER, DOCUMENT_SLOTS, DOCUMENTS_FOLDER, FOLDER
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.files import Directory, naming
 from stratagraph.store.manifest import Manifest
@@ -46,7 +45,7 @@ VECTOR_SLOTS = "vectors.slots"
 LOOKED_INTO = 32
 """Segments of a folder whose checksums are compared at most, unless everything is compared."""
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
-_SEGMENT = re.compile(rf"(?:{pool.FOLDER}|{nodes.FOLDER}/[^/]+|{FOLDER}/[^/]+)/[^/]+")
+_SEGMENT = re.compile(rf"(?:{pool.FOLDER}|(?:{NODES.folder}|corpus)/[^/]+)/[^/]+")
 
 
 def part_file(part: str, folder: str = PARTS) -> str:
@@ -135,23 +134,20 @@ class Contents:
 
     def nodes(self, part: str) -> Records[NodeRecord]:
         """The nodes of a part."""
-        folder, slots = f"{nodes.FOLDER}/{part}", self.parts[part][nodes.SLOTS]
-        return Records(NODES, nodes.label(part), self.folder(folder), slots)
+        segments = self.folder(f"{NODES.folder}/{part}")
+        return Records(NODES, nodes.label(part), segments, self.parts[part][NODES.slots])
 
     def corpus_records(self, path: Path) -> tuple[Path, Records[Any], Records[Any], NDArray[np.int32]]:
         """The arguments of `corpus.Corpus`. `path` is that of the generation."""
         arrays = self.arrays(CHUNK_ARRAYS)
         chunks, documents = (
-            Records(kind, str(path / folder), self.folder(folder), arrays[slots])
-            for kind, folder, slots in _CORPUS
+            Records(kind, str(path / kind.folder), self.folder(kind.folder), arrays[kind.slots])
+            for kind in _CORPUS
         )
         return path, chunks, documents, arrays[CHUNK_DOCUMENTS]
 
 
-_CORPUS: tuple[tuple[Kind[Any], str, str], ...] = (
-    (CHUNKS, CHUNKS_FOLDER, CHUNK_SLOTS),
-    (DOCUMENTS, DOCUMENTS_FOLDER, DOCUMENT_SLOTS),
-)
+_CORPUS: tuple[Kind[Any], ...] = (CHUNKS, DOCUMENTS)
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
@@ -199,15 +195,15 @@ def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
             yield f"{file}: {error}"
     corpus = contents.arrays(CHUNK_ARRAYS)
     yield from _vectors(contents, manifest, corpus)
-    for (kind, folder, name), count in zip(_CORPUS, (manifest.chunks, manifest.documents), strict=True):
-        yield from _records(contents, kind, folder, corpus.get(name), count, CHUNK_ARRAYS)
+    for kind, count in zip(_CORPUS, (manifest.chunks, manifest.documents), strict=True):
+        yield from _records(contents, kind, kind.folder, corpus.get(kind.slots), count, CHUNK_ARRAYS)
     if not _are_rows(corpus.get(CHUNK_DOCUMENTS), np.int32, manifest.chunks, manifest.documents):
         yield f"{CHUNK_ARRAYS}: does not give each chunk one of {manifest.documents} documents"
     for part, count in manifest.nodes.items():
         arrays = contents.parts[part]
-        file = contents.files.get((part, nodes.SLOTS), part_file(part, NUMBERS))
-        slots = arrays.get(nodes.SLOTS)
-        yield from _records(contents, NODES, f"{nodes.FOLDER}/{part}", slots, count, file)
+        file = contents.files.get((part, NODES.slots), part_file(part, NUMBERS))
+        slots = arrays.get(NODES.slots)
+        yield from _records(contents, NODES, f"{NODES.folder}/{part}", slots, count, file)
         for name in (nodes.KEYS, nodes.HASHES):
             array = arrays.get(name)
             if array is None or array.dtype != np.uint64 or array.shape != (count,):

@@ -17,10 +17,6 @@ from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Chunk, DocumentState, Metadata, content_key
 
-FOLDER = "corpus"
-CHUNKS_FOLDER, DOCUMENTS_FOLDER = f"{FOLDER}/chunks", f"{FOLDER}/documents"
-CHUNK_SLOTS, DOCUMENT_SLOTS = "texts.slots", "documents.slots"
-"""Arrays of a generation: the slot of each chunk, and of each document in the order of the ids."""
 _MANY = 1 / 64  # if a larger share of the documents is looked up, all are read
 
 

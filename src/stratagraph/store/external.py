@@ -15,7 +15,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -274,47 +273,45 @@ class ExternalVectors(PooledVectors):
         return where, len(admitted) / np.count_nonzero(np.isin(fields.kind, members))
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalWriter:
-    """Writes the rows of the next generation to a vector store (`table`).
+def write_rows(
+    table: VectorTable,
+    base: ExternalPool | None,
+    pool: PoolWriter,
+    fields: Fields,
+    generation: int,
+    journal: Journal,
+    *,
+    restore: bool,
+) -> dict[str, str]:
+    """Write the rows of the next generation beside the existing ones; returns the manifest's entry for them.
 
     `base` are the vectors of the previous generation, if they are in a store. With `restore`, all rows are
-    written, under a new identity.
+    written, under a new identity. The journal first lists all rows that this adds or that are to be removed
+    after publishing. `VectorStoreError` if the store refuses, or does not return what was written.
     """
-
-    table: VectorTable
-    base: ExternalPool | None
-    restore: bool = False
-
-    def write(self, pool: PoolWriter, fields: Fields, generation: int, journal: Journal) -> dict[str, str]:
-        """Add the new rows beside the existing ones, and return the manifest's entry for the rows.
-
-        The journal lists all rows first that this adds or that are to be removed after publishing.
-        `VectorStoreError` if the store refuses, or does not return what was written.
-        """
-        kept = None if self.restore else self.base
-        identity = new_identity() if kept is None else kept.rows.identity
-        hashes = pool.hashes()
-        keys, old_keys = fields.keys(hashes), _NONE if kept is None else kept.keys
-        stored = hashes != zero_hash(pool.dimension)
-        new_slots = np.flatnonzero(stored & ~np.isin(keys, old_keys))
-        touched = {identity: [keys[new_slots], np.setdiff1d(old_keys, keys[stored]), _marks([generation])]}
-        if self.base is not None:
-            # Another folder with the same rows may have continued the generation: then they stay.
-            later = range(generation, generation + _AROUND)
-            if kept is not None or not self.base.rows.marks(later):
-                earlier = _marks(range(max(generation - _AROUND, 1), generation))
-                outdated = [earlier] if kept is not None else [earlier, self.base.keys]
-                touched.setdefault(self.base.rows.identity, []).extend(outdated)
-        journal.touch({of: np.concatenate(listed) for of, listed in touched.items()})
-        rows = TableRows(self.table, identity, pool.dimension)
-        for start in range(0, len(new_slots), BATCH):
-            slots = new_slots[start : start + BATCH]
-            halves = pool.halves(slots)
-            rows.put(keys[slots], halves, [fields.text(slot) for slot in slots.tolist()])
-            if not start:
-                _require_alike(rows, keys[slots], halves)
-        return {"identity": identity, "store": self.table.name}
+    kept = None if restore else base
+    identity = new_identity() if kept is None else kept.rows.identity
+    hashes = pool.hashes()
+    keys, old_keys = fields.keys(hashes), _NONE if kept is None else kept.keys
+    stored = hashes != zero_hash(pool.dimension)
+    new_slots = np.flatnonzero(stored & ~np.isin(keys, old_keys))
+    touched = {identity: [keys[new_slots], np.setdiff1d(old_keys, keys[stored]), _marks([generation])]}
+    if base is not None:
+        # Another folder with the same rows may have continued the generation: then they stay.
+        later = range(generation, generation + _AROUND)
+        if kept is not None or not base.rows.marks(later):
+            earlier = _marks(range(max(generation - _AROUND, 1), generation))
+            outdated = [earlier] if kept is not None else [earlier, base.keys]
+            touched.setdefault(base.rows.identity, []).extend(outdated)
+    journal.touch({of: np.concatenate(listed) for of, listed in touched.items()})
+    rows = TableRows(table, identity, pool.dimension)
+    for start in range(0, len(new_slots), BATCH):
+        slots = new_slots[start : start + BATCH]
+        halves = pool.halves(slots)
+        rows.put(keys[slots], halves, [fields.text(slot) for slot in slots.tolist()])
+        if not start:
+            _require_alike(rows, keys[slots], halves)
+    return {"identity": identity, "store": table.name}
 
 
 def _marks(generations: Sequence[int]) -> Keys:

@@ -18,9 +18,8 @@ from stratagraph.types.built import Carried, Item, MadeLate, NodeValues
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Node, content_key, content_keys
 
-FOLDER = "nodes"
-SLOTS, KEYS, HASHES = "nodes.slots", "nodes.keys", "nodes.hashes"
-"""Arrays of a part: the slot of each node, the key of its id, and the key of the bytes of its record."""
+KEYS, HASHES = "nodes.keys", "nodes.hashes"
+"""Arrays of a part: the key of each node's id, and the key of the bytes of its record."""
 INDPTR, INDICES = "sources.indptr", "sources.indices"
 """Arrays of a part: node i has the chunk rows `indices[indptr[i]:indptr[i + 1]]`."""
 
@@ -139,7 +138,7 @@ def write_nodes(
             yield raw, ()
 
     coming, records = np.argsort(order[given[fresh]], kind="stable"), None if base is None else base.records
-    folder = f"{FOLDER}/{name}"
+    folder = f"{NODES.folder}/{name}"
     written = write_records(writer, folder, label(name), NODES, records, slots, new, coming, **more)
     return written, keys, hashes
 

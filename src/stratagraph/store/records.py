@@ -90,12 +90,16 @@ class NodeRecord(NamedTuple):
 class Kind(Generic[T]):
     """A kind of record.
 
-    `noun` is what it is called in errors. `make` makes a record of its fields, whose types before the mapping
-    are `types`; `columns` are the types of the columns. A new segment has at least `fewest` records if there
-    are enough. A block is closed after `block` bytes: few if few records are read at a time.
+    `noun` is what it is called in errors. Its segments are in `folder` (of nodes, in a folder of the part
+    there), and the array `slots` has the slot of each row. `make` makes a record of its fields, whose types
+    before the mapping are `types`; `columns` are the types of the columns. A new segment has at least
+    `fewest` records if there are enough. A block is closed after `block` bytes: few if few records are read
+    at a time.
     """
 
     noun: str
+    folder: str
+    slots: str
     make: Callable[..., T]
     types: tuple[type, ...]
     columns: Mapping[str, Any]
@@ -143,6 +147,8 @@ class Kind(Generic[T]):
 
 CHUNKS = Kind(
     "chunk",
+    "corpus/chunks",
+    "texts.slots",
     ChunkRecord,
     (str, int, int, int, str, str),
     {"ids": np.uint64, "tails": np.uint64, "refs": np.uint64, "noted": np.bool_},
@@ -150,8 +156,17 @@ CHUNKS = Kind(
     block=1 << 9,
 )
 """Columns: the halves of the id, the key of the ref (0: none), and whether it has metadata of its own."""
-DOCUMENTS = Kind("document", DocumentRecord, (str, str, str, str), {}, fewest=1024, block=1 << 9)
-NODES = Kind("node", NodeRecord, (str, str, int, str), {}, fewest=256, block=1 << 13)
+DOCUMENTS = Kind(
+    "document",
+    "corpus/documents",
+    "documents.slots",
+    DocumentRecord,
+    (str, str, str, str),
+    {},
+    fewest=1024,
+    block=1 << 9,
+)
+NODES = Kind("node", "nodes", "nodes.slots", NodeRecord, (str, str, int, str), {}, fewest=256, block=1 << 13)
 
 
 def encoded(fields: Sequence[Any], mapping: str) -> bytes:

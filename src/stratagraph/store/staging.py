@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from stratagraph.store import nodes as node_files
 from stratagraph.store.arrays import SUFFIX, NamedArrays, as_plain, check_name, reserved_array, write_arrays
 from stratagraph.store.assembly import Assembled, Scratch, assemble
 from stratagraph.store.contents import (
@@ -20,20 +19,16 @@ from stratagraph.store.contents import (
     SLOTS,
     VECTOR_SLOTS,
 )
-from stratagraph.store.corpus import (
-    CHUNK_SLOTS,
-    CHUNKS_FOLDER,
-    DOCUMENT_SLOTS,
-    DOCUMENTS_FOLDER,
-    RecordedCorpus,
-)
-from stratagraph.store.external import ExternalPool, ExternalWriter
+from stratagraph.store.corpus import RecordedCorpus
+from stratagraph.store.external import ExternalPool, write_rows
 from stratagraph.store.journal import Journal
 from stratagraph.store.layout import MANIFEST, SCRATCH_VECTORS, Layout
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.nodes import (
+    HASHES,
     INDICES,
     INDPTR,
+    KEYS,
     StoredPart,
     compressed_sources,
     first_sources,
@@ -44,6 +39,7 @@ from stratagraph.store.pool import PoolWriter
 from stratagraph.store.records import (
     CHUNKS,
     DOCUMENTS,
+    NODES,
     Kind,
     NewRecords,
     Records,
@@ -100,8 +96,7 @@ class Staging(RecordedCorpus):
         before = base or replaced
         external = before.pool if before is not None and isinstance(before.pool, ExternalPool) else None
         self._compact = compact or (base is not None and (external is None) != (table is None))
-        restores = restore or replaced is not None
-        self._external = None if table is None else ExternalWriter(table, external, restores)
+        self._table, self._external = table, external
         self._restore = restore
         self._pool: PoolWriter | None = None
         self._parts: dict[str, StoredPart] = {}
@@ -130,16 +125,15 @@ class Staging(RecordedCorpus):
         chunks = None if self.base is None else self.base.chunk_records
         documents = None if self.base is None else self.base.document_records
 
-        def stored(
-            kind: Kind[T], folder: str, base: Records[T] | None, slots: Rows, new: NewRecords
-        ) -> Records[T]:
-            name = str(self._directory.path / folder)
-            return write_records(self._writer, folder, name, kind, base, slots, new, compact=self._compact)
+        def stored(kind: Kind[T], base: Records[T] | None, slots: Rows, new: NewRecords) -> Records[T]:
+            name = str(self._directory.path / kind.folder)
+            writer, compact = self._writer, self._compact
+            return write_records(writer, kind.folder, name, kind, base, slots, new, compact=compact)
 
         super().__init__(
             self._directory.path,
-            stored(CHUNKS, CHUNKS_FOLDER, chunks, assembled.chunk_slots, assembled.new_chunks),
-            stored(DOCUMENTS, DOCUMENTS_FOLDER, documents, assembled.document_slots, assembled.new_documents),
+            stored(CHUNKS, chunks, assembled.chunk_slots, assembled.new_chunks),
+            stored(DOCUMENTS, documents, assembled.document_slots, assembled.new_documents),
             assembled.chunk_documents,
         )
         self._scratch.close()
@@ -152,7 +146,7 @@ class Staging(RecordedCorpus):
     @property
     def _sharing(self) -> dict[str, Any]:
         """How segments are shared with the previous generation (`segments.planned`)."""
-        erased = self._loses or self._external is not None  # a vector store holds used rows only
+        erased = self._loses or self._table is not None  # a vector store holds used rows only
         return {"out_of_use": 0.0 if erased else OUT_OF_USE, "compact": self._compact}
 
     def known_rows(self) -> tuple[Rows, Rows]:
@@ -208,7 +202,7 @@ class Staging(RecordedCorpus):
         type that it can have by its declaration, or something cannot be stored.
         """
         check_name(name, "part name")
-        if reserved := {INDPTR, INDICES, node_files.SLOTS, node_files.KEYS, node_files.HASHES} & set(arrays):
+        if reserved := {INDPTR, INDICES, NODES.slots, KEYS, HASHES} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
         indptr, indices = compressed_sources(nodes, self.size)
         for array, each in arrays.items():
@@ -223,8 +217,8 @@ class Staging(RecordedCorpus):
             before, nodes = nodes.before, nodes.fresh
         options = self._sharing if read_once else {**self._sharing, "held": _HELD}
         records, keys, hashes = write_nodes(self._writer, name, nodes, first, base, before=before, **options)
-        own = Holds.ROWS.of({INDPTR: indptr, INDICES: indices, node_files.SLOTS: records.slots})
-        own |= Holds.CONTENT.of({node_files.KEYS: keys, node_files.HASHES: hashes})
+        own = Holds.ROWS.of({INDPTR: indptr, INDICES: indices, NODES.slots: records.slots})
+        own |= Holds.CONTENT.of({KEYS: keys, HASHES: hashes})
         stored = self._put_arrays(name, {**arrays, **own})
         for key, (vectors, holds, chunks) in arrays.items():
             if holds is Holds.VECTORS:
@@ -304,18 +298,20 @@ class Staging(RecordedCorpus):
         """Write all vectors; returns the manifest's entry for the rows of a vector store."""
         pool = self._vectors_of(self.vectors.shape[1])
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
-        pool.write(self._writer, hashes_alone=self._external is not None, **self._sharing)
+        pool.write(self._writer, hashes_alone=self._table is not None, **self._sharing)
         slots, rows = pool.slots(), {}
-        if self._external is not None:
+        if self._table is not None:
             arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
             for part in self._parts:
                 arrays |= {f"{part}.{name}": each for name, each in slots.get(part, {}).items()}
             fields = Fields.of(len(pool.hashes()), arrays, self)
-            rows = self._external.write(pool, fields, self._number, self._journal)
+            restore = self._restore or self.replaced is not None
+            given = self._table, self._external, pool, fields, self._number, self._journal
+            rows = write_rows(*given, restore=restore)
         corpus = {
             CHUNK_DOCUMENTS: self.chunk_documents(),
-            CHUNK_SLOTS: self.chunk_records.slots,
-            DOCUMENT_SLOTS: self.document_records.slots,
+            CHUNKS.slots: self.chunk_records.slots,
+            DOCUMENTS.slots: self.document_records.slots,
             **slots.pop(_CORPUS),
         }
         self._writer.entries[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)

@@ -13,7 +13,7 @@ from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
 from stratagraph.store.contents import Contents, are_infinite, meanings
-from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, RecordedCorpus, ref_key
+from stratagraph.store.corpus import RecordedCorpus, ref_key
 from stratagraph.store.database import SIDE_FILES
 from stratagraph.store.external import ExternalPool, require_current
 from stratagraph.store.files import Directory
@@ -21,9 +21,10 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import CALLS, CURRENT, JOURNAL, MARKER, Layout, found_layout
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.nodes import FOLDER, HASHES, KEYS
+from stratagraph.store.nodes import HASHES, KEYS
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.pool import HALVES
+from stratagraph.store.records import CHUNKS, DOCUMENTS, NODES
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import VectorTable
 from stratagraph.types.records import content_keys
@@ -157,7 +158,7 @@ def _file(directory: Directory, file: str, contents: Contents) -> Iterator[str]:
 def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """Whether the nodes of each part can be read and match their keys."""
     for part in manifest.nodes:
-        records, folder = contents.nodes(part), f"{FOLDER}/{part}"
+        records, folder = contents.nodes(part), f"{NODES.folder}/{part}"
         keys, stored = contents.parts[part][KEYS], contents.parts[part][HASHES]
         order = np.argsort(records.slots)
         for start in range(0, len(records), _READ):
@@ -179,9 +180,9 @@ def _corpus(corpus: RecordedCorpus) -> Iterator[str]:
         beside = zip(chunks.column("refs", rows), chunks.column("noted", rows), strict=True)
         stored = ((ref_key(each.ref), bool(each.metadata)) for each in chunks.read(rows))
         if any(one != other for one, other in zip(stored, beside, strict=True)):
-            yield f"{CHUNKS_FOLDER}: holds chunks that are not found by their refs, or their metadata"
+            yield f"{CHUNKS.folder}: holds chunks that are not found by their refs, or their metadata"
             break
     if len(set(corpus.ids(range(corpus.size)))) < corpus.size:
-        yield f"{CHUNKS_FOLDER}: holds a chunk twice"
+        yield f"{CHUNKS.folder}: holds a chunk twice"
     if any(one >= other for one, other in pairwise(corpus.document_states())):
-        yield f"{DOCUMENTS_FOLDER}: does not have each document once, in the order of the ids"
+        yield f"{DOCUMENTS.folder}: does not have each document once, in the order of the ids"

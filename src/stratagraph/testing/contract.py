@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 import stratagraph as sg
 from stratagraph.models.messages import Messages
-from stratagraph.store.nodes import SLOTS
+from stratagraph.store.records import NODES
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.opened import snapshot_of
 
@@ -315,5 +315,7 @@ def _table(index: sg.Index, name: str) -> dict[str, Any]:
             (n.id, n.kind, n.level, n.text, [ids[row] for row in n.sources], dict(n.extra))
             for n in stored.nodes(range(stored.size))
         ],
-        "arrays": {key: np.asarray(array).tobytes() for key, array in stored.arrays.items() if key != SLOTS},
+        "arrays": {
+            key: np.asarray(array).tobytes() for key, array in stored.arrays.items() if key != NODES.slots
+        },
     }
