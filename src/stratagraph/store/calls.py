@@ -261,18 +261,7 @@ class SqliteCalls:
         warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
         if not self.exists():
             return None
-        return Database(self.path, partial(_connect_frozen, self.path))
-
-
-def _connect_frozen(path: Path) -> sqlite3.Connection:
-    connection = connect_frozen(path)
-    try:
-        with named_errors(path):
-            _require_cache(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        return Database(self.path, partial(connect_frozen, self.path, prepare=_require_cache))
 
 
 def _connect_writable(path: Path) -> sqlite3.Connection:
@@ -280,19 +269,16 @@ def _connect_writable(path: Path) -> sqlite3.Connection:
     if path.exists():
         with named_errors(path), closing(sqlite3.connect(path)) as probe:
             _require_cache(probe, path)
-    connection = connect_shared(path)
-    with named_errors(path):
-        try:
-            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-                connection.executescript(
-                    f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION};"
-                    f"PRAGMA user_version = {FORMAT}; COMMIT;"
-                )
-            require_schema(connection, path, _EXPECTED)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+    return connect_shared(path, prepare=_make_cache)
+
+
+def _make_cache(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION};"
+            f"PRAGMA user_version = {FORMAT}; COMMIT;"
+        )
+    require_schema(connection, path, _EXPECTED)
 
 
 def _require_cache(probe: sqlite3.Connection, path: Path) -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -189,31 +189,38 @@ def require_plain(folder: Directory, name: str) -> None:
                 )
 
 
-def connect_frozen(path: Path) -> sqlite3.Connection:
-    """Open a file that never changes: no lock, no side file, no write."""
+Prepare = Callable[[sqlite3.Connection, Path], None]
+"""Makes or checks the tables of a file that was opened."""
+
+
+@contextmanager
+def _opened(path: Path, database: str | Path, **options: Any) -> Iterator[sqlite3.Connection]:
+    """A connection that checks what it reads and runs nothing from the file; closed if the block fails."""
     with named_errors(path):
-        uri = path.absolute().as_uri() + "?mode=ro&immutable=1"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-        _distrust(connection)
+        connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False, **options)
+        try:
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("PRAGMA cell_size_check=ON")
+            yield connection
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.close()
+            raise
+
+
+def connect_frozen(path: Path, *, prepare: Prepare) -> sqlite3.Connection:
+    """Open a file that never changes: no lock, no side file, no write."""
+    with _opened(path, path.absolute().as_uri() + "?mode=ro&immutable=1", uri=True) as connection:
         # No value is longer than the file: a damaged length must not ask for gigabytes.
         longest = min(max(path.stat().st_size, 1 << 16), 1 << 30)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+        prepare(connection, path)
         return connection
 
 
-def _distrust(connection: sqlite3.Connection) -> None:
-    """Let SQLite check what it reads, and run nothing from the file."""
-    connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute("PRAGMA cell_size_check=ON")
-
-
-def connect_shared(path: Path) -> sqlite3.Connection:
+def connect_shared(path: Path, *, prepare: Prepare) -> sqlite3.Connection:
     """Open a file that several processes write and that survives a crash."""
-    with named_errors(path):
-        connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, timeout=BUSY_PATIENCE
-        )
-        _distrust(connection)
+    with _opened(path, path, timeout=BUSY_PATIENCE) as connection:
         deadline = time.monotonic() + BUSY_PATIENCE
         while True:  # SQLite does not wait for others here
             try:
@@ -221,11 +228,11 @@ def connect_shared(path: Path) -> sqlite3.Connection:
                 break
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    connection.close()
                     raise
                 time.sleep(0.01)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA secure_delete=ON")
+        prepare(connection, path)
         return connection
 
 

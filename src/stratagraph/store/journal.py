@@ -7,12 +7,12 @@ not in the cache of calls. The file exists only while there is something in it.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from stratagraph.store.database import (
     batches,
     connect_shared,
     marks,
-    named_errors,
     remove_database,
     require_plain,
     require_schema,
@@ -270,20 +269,15 @@ def _vector(stored: Any) -> Vectors | None:
 
 
 def _connect(folder: Directory, name: str) -> sqlite3.Connection:
-    path = folder.path / name
     exists = folder.status(name) is not None
     if not exists:
         remove_database(folder, name)
     require_plain(folder, name)
-    connection = connect_shared(path)
-    with named_errors(path):
-        try:
-            if exists:
-                require_schema(connection, path, _EXPECTED, begun=True)
-                require_sound(connection, path)
-            connection.executescript(_SCHEMA)
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
-            raise
-    return connection
+
+    def prepare(connection: sqlite3.Connection, path: Path) -> None:
+        if exists:
+            require_schema(connection, path, _EXPECTED, begun=True)
+            require_sound(connection, path)
+        connection.executescript(_SCHEMA)
+
+    return connect_shared(folder.path / name, prepare=prepare)
