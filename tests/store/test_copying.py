@@ -7,9 +7,11 @@ import shutil
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stratagraph.errors import ClosedIndex, Damaged, NotAnIndex
@@ -171,9 +173,8 @@ def test_a_full_disk_leaves_what_was_there(
     assert copy.snapshot().size == 4
 
 
-def test_copies_are_consistent_while_others_write(tmp_path: Path) -> None:
+def test_readers_and_copies_are_consistent_while_others_write(tmp_path: Path) -> None:
     writer = filled(tmp_path / "idx", {"a": ["x 1"]})
-    reader = IndexFolder.open(tmp_path / "idx")
     stop = threading.Event()
     problems: list[BaseException] = []
 
@@ -191,14 +192,17 @@ def test_copies_are_consistent_while_others_write(tmp_path: Path) -> None:
     number, deadline = 0, time.monotonic() + 30
     while number < 12 or (len(seen) < 3 and not problems and time.monotonic() < deadline):
         number += 1
-        path = tmp_path / f"copy {number % 3}"
-        reader.copy_to(path)
-        copy = IndexFolder.open(path)
-        assert copy.verify() == []
-        [text] = copy.snapshot().texts([0])
-        seen.add(text)
-        assert copy.calls.get(text) in (None, f"says {text}")
-        copy.close()
+        with closing(IndexFolder.open(tmp_path / "idx")) as reader:
+            snapshot = reader.snapshot()
+            assert snapshot.texts([0]) == [f"x {snapshot.manifest.generation}"]
+            np.testing.assert_array_equal(np.isfinite(snapshot.vectors), True)
+            path = tmp_path / f"copy {number % 3}"
+            reader.copy_to(path)
+        with closing(IndexFolder.open(path)) as copy:
+            assert copy.verify() == []
+            [text] = copy.snapshot().texts([0])
+            seen.add(text)
+            assert copy.calls.get(text) in (None, f"says {text}")
     stop.set()
     thread.join()
     assert problems == []

@@ -9,10 +9,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import stratagraph as sg
@@ -20,7 +18,6 @@ from stratagraph.errors import Locked, NotAnIndex
 from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
-from stratagraph.store.lock import TemporaryFolder, WriterLock
 from stratagraph.types.records import DocumentState
 from tests.store.support import contents, publish
 
@@ -117,8 +114,6 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.layout import MARKER, made_layout
-from stratagraph.store.lock import TemporaryFolder
 with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
     print("held", flush=True)
     time.sleep(60)
@@ -138,41 +133,6 @@ def test_a_writer_of_another_process_is_named_and_its_death_frees_the_lock(tmp_p
         holder.wait()
         holder.stdout.close()
     assert publish(folder, {"a": ["x"]}) == 1
-
-
-def test_readers_race_with_writers(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x0"]})
-    stop = threading.Event()
-    problems: list[BaseException] = []
-    opened: set[int] = set()
-
-    def read() -> None:
-        while not stop.is_set():
-            try:
-                reader = IndexFolder.open(tmp_path)
-                snapshot = reader.snapshot()
-                number = snapshot.manifest.generation
-                opened.add(number)
-                assert snapshot.texts([0]) == [f"x{number - 1}"]
-                np.testing.assert_array_equal(np.isfinite(snapshot.vectors), True)
-                reader.close()
-            except BaseException as error:
-                problems.append(error)
-                return
-
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    number, deadline = 0, time.monotonic() + 30
-    while number < 14 or (len(opened) < 2 and not problems and time.monotonic() < deadline):
-        number += 1
-        publish(folder, {"a": [f"x{number}"]})
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    assert len(opened) > 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
@@ -209,18 +169,6 @@ def test_what_was_wrongly_asked_for_was_not_interrupted(tmp_path: Path) -> None:
         assert index.stats()["interrupted"] is None
 
 
-def test_a_temporary_folder_does_not_wait_for_those_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(TemporaryFolder("stratagraph-trial-")) as held:
-
-        def refuse(seconds: float) -> None:
-            raise AssertionError(f"waited {seconds} s for {held.path}")
-
-        monkeypatch.setattr("stratagraph.store.lock.time.sleep", refuse)
-        with closing(TemporaryFolder("stratagraph-trial-")) as other:
-            assert held.path.is_dir()
-            assert other.path != held.path
-
-
 def test_a_relative_path_is_fixed_when_the_index_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +183,7 @@ def test_a_relative_path_is_fixed_when_the_index_is_opened(
 
 def test_a_forked_child_neither_keeps_nor_gives_back_the_lock(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
-    with WriterLock(folder._layout.root, "parent"):
+    with folder.writer("parent"):
         child = os.fork()
         if child == 0:
             os._exit(0)

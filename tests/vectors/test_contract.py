@@ -18,7 +18,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 import stratagraph as sg
 from stratagraph import errors
 from stratagraph.testing import ScriptedChatModel
-from stratagraph.types.built import DOCUMENT_FIELD, INDEX_FIELD
+from stratagraph.types.built import DOCUMENT_FIELD, INDEX_FIELD, VECTOR_FIELD
 from tests.vectors.support import QUESTIONS, Table, built, documents, embedder, found
 
 NEW = sg.Document("hopper", "Grace Hopper read the notes of Ada Lovelace on the Rhine.", {"year": 1940})
@@ -149,38 +149,31 @@ def test_nothing_of_what_is_deleted_stays_in_the_store(tmp_path: Path) -> None:
 # A store that has not what the folder needs
 
 
-def test_missing_rows_are_found_out_and_made_again(plain: sg.Index, tmp_path: Path) -> None:
-    table = Table()
-    index = built(tmp_path / "idx", table)
+def _some_removed(table: Table) -> None:
     for identity in list(table.rows)[::2]:
         del table.rows[identity]
-    assert any("lacks" in line for line in index.verify())
-    with pytest.raises(errors.VectorStoreStale, match="verify\\(repair=True\\)"):
+
+
+def _altered(table: Table) -> None:
+    for row in table.rows.values():
+        row["fields"][VECTOR_FIELD] = "AAAA" + row["fields"][VECTOR_FIELD][4:]
+
+
+@pytest.mark.parametrize("asked_before", [False, True], ids=["fresh", "vectors in memory"])
+@pytest.mark.parametrize("spoil", [_some_removed, _altered, lambda table: table.rows.clear()])
+def test_missing_and_altered_rows_are_found_out_and_made_again(
+    spoil: Callable[[Table], None], asked_before: bool, plain: sg.Index, tmp_path: Path
+) -> None:
+    index = built(tmp_path / "idx", table := Table())
+    if asked_before:
         found(index)
+    spoil(table)
+    assert any("lacks" in line and "or holds others" in line for line in index.verify())
+    if not asked_before or not table.rows:
+        with pytest.raises(errors.VectorStoreStale, match="verify\\(repair=True\\)"):
+            found(index)
     assert index.verify(repair=True) == []
     assert found(index) == found(plain)
-
-
-def test_a_store_that_is_emptied_meanwhile_is_found_out(tmp_path: Path) -> None:
-    index = built(tmp_path / "idx", table := Table())
-    before = found(index)  # all of this is in memory now
-    table.rows.clear()
-    with pytest.raises(errors.VectorStoreStale, match="verify\\(repair=True\\)"):
-        found(index)
-    assert index.verify(repair=True) == []
-    assert found(index) == before
-
-
-def test_an_altered_vector_is_found_out(tmp_path: Path) -> None:
-    table = Table()
-    index = built(tmp_path / "idx", table, "lshtree")
-    for row in table.rows.values():
-        for name in row["fields"]:
-            if name.endswith("vector"):
-                row["fields"][name] = "AAAA" + row["fields"][name][4:]
-    assert any("holds others" in line for line in index.verify())
-    with pytest.raises(errors.VectorStoreStale):
-        found(index)
 
 
 @pytest.mark.parametrize("changed", ["emptied", "earlier", "later"])
