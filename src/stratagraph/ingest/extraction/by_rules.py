@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -88,7 +89,7 @@ class _Names:
         return full or spelling
 
 
-def extract(text: str, *, title: str = "") -> Extraction:
+def extract(text: str, *, title: str = "", found: Sequence[Mention] | None = None) -> Extraction:
     """What one chunk says, by rules.
 
     Parameters
@@ -97,6 +98,8 @@ def extract(text: str, *, title: str = "") -> Extraction:
         The chunk, in any language. Its first line is taken for the document's title if it looks like one.
     title
         The title, where it is known; it is an entity of the chunk then whether the text has it or not.
+    found
+        The names in the text with their types, in order, instead of those that the rules find.
 
     Returns
     -------
@@ -118,24 +121,29 @@ def extract(text: str, *, title: str = "") -> Extraction:
     stops, foreign = stop_words(body), uncased(body)
     parsed: list[Sentence] = []
     for statement in statements(text, begin):
-        found: list[Mention] = []
+        named: list[Mention] = []
         for start, end in statement.sentences(text):  # of a record: its lines, whose first words are no names
-            mentioned = mentions(body, start, end, stops)
+            if found is None:
+                mentioned = mentions(body, start, end, stops)
+            else:
+                first, last = (bisect_left(found, place, key=itemgetter(1)) for place in (start, end))
+                mentioned = list(found[first:last])
             if topic and topic in text:
                 mentioned = _with_topic(body, start, end, topic, mentioned)
-            if foreign.names:
+            if foreign.names and found is None:
                 mentioned += occurrences(body, start, end, foreign.names)
                 mentioned.sort(key=itemgetter(1))
-            found += mentioned
+            named += mentioned
         line = statement.line(text) if statement.record else ""
-        parsed.append(Sentence(statement.start, statement.end, _named(found, names), line))
+        parsed.append(Sentence(statement.start, statement.end, _named(named, names), line))
     _imply(text, topic, parsed)
 
+    types = {name.lower(): kind for name, _, _, kind in reversed(found or ()) if kind}
     described = descriptions(text, [each for each in parsed if not is_byline(text, each.start, each.end)])
     return Extraction(
         units=tuple(units(text, parsed)),
         entities=tuple(
-            EntityMention(name, "", described.get(name, ""), doubtful)
+            EntityMention(name, types.get(name.lower(), ""), described.get(name, ""), doubtful)
             for name, doubtful in names.doubtful.items()
         ),
         relations=tuple(relation for sentence in parsed for relation in relations(text, sentence)),

@@ -82,8 +82,8 @@ class ExtractionConfig:
         Whether variants of a name become one entity, and namesakes several: as a model judges where one
         extracts, else by titles of documents and descriptions (see `ingest.graph.same_things`).
     spacy
-        Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
-        (`[nlp]` extra); None takes regular expressions. A new version under the same name is not noticed.
+        Name or folder of an installed spaCy pipeline that finds names where no model does (`[nlp]` extra);
+        None takes regular expressions. A new version under the same name is not noticed.
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
