@@ -118,15 +118,10 @@ def _read(line: str) -> tuple[str, Completion | LineError]:
         return custom_id, LineError(status if status >= 300 else None, value["error"])
     if status >= 300:
         return custom_id, LineError(status, body)
-    answer = from_openai(_attributes(body))
+    # With attributes in place of keys, as OpenAI's client has them.
+    whole = json.loads(line, object_hook=lambda fields: SimpleNamespace(**fields))
+    answer = from_openai(getattr(whole.response, "body", None))
     return custom_id, LineError(None, "the response holds no answer") if answer is None else answer
-
-
-def _attributes(value: Any) -> Any:
-    """JSON objects with attributes in place of keys, as OpenAI's client has them."""
-    if isinstance(value, dict):
-        return SimpleNamespace(**{str(key): _attributes(each) for key, each in value.items()})
-    return [_attributes(each) for each in value] if isinstance(value, list) else value
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> Results:

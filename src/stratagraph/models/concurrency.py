@@ -365,11 +365,9 @@ async def within(
 ) -> Any:
     """The result of a request if it comes within `timeout` seconds; after half of them it is logged as late.
 
-    An asynchronous request is cancelled at the end. A thread cannot be stopped: callers of `pending` get an
-    error, `given_up` is called, and the answer is recorded if it comes.
-
-    Raises `TimeoutError` if the request was cancelled and may be sent again, and `CallFailed` if a thread
-    works on without a `pending` that could record its answer.
+    An asynchronous request is then cancelled, and `TimeoutError` raised: it may be sent again. A thread
+    cannot be stopped: callers of `pending` get an error, `given_up` is called, and the answer is recorded if
+    it comes; without `pending`, `CallFailed` is raised.
     """
     task = asyncio.ensure_future(request)
     try:

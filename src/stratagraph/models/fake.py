@@ -187,16 +187,13 @@ class FakeEmbedder:
     def _vector(self, text: str) -> Vectors:
         total = np.zeros(self.dimension, dtype=np.float32)
         for word in re.findall(r"\w+", text.casefold()):
-            total += self._direction(word)
+            if word not in self._directions:
+                seed = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                generator = np.random.default_rng(int.from_bytes(seed, "little"))
+                self._directions[word] = generator.standard_normal(self.dimension, dtype=np.float32)
+            total += self._directions[word]
         length = float(np.linalg.norm(total))
         return total / np.float32(length) if length else total
-
-    def _direction(self, word: str) -> Vectors:
-        if word not in self._directions:
-            seed = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            generator = np.random.default_rng(int.from_bytes(seed, "little"))
-            self._directions[word] = generator.standard_normal(self.dimension, dtype=np.float32)
-        return self._directions[word]
 
 
 class MemoryCalls:

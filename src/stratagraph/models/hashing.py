@@ -118,8 +118,12 @@ def _native_words() -> Any:
 
 def features(text: str) -> dict[str, float]:
     """The words and pairs of neighbouring words of a text, with their weights."""
-    plain = unicodedata.normalize("NFKC", text)
-    spelled = _WORD.findall(_UNSPACED.sub(_character_pairs, plain))
+
+    def pairs(run: re.Match[str]) -> str:
+        letters = run.group()
+        return f" {' '.join(letters[at : at + 2] for at in range(max(len(letters) - 1, 1)))} "
+
+    spelled = _WORD.findall(_UNSPACED.sub(pairs, unicodedata.normalize("NFKC", text)))
     words = [word for word in map(_stem, spelled) if word] or [word.casefold() for word in spelled]
     emphasis: dict[str, float] = {}
     for word in spelled:
@@ -130,12 +134,6 @@ def features(text: str) -> dict[str, float]:
         weight = math.sqrt(emphasis.get(first, 1.0) * emphasis.get(second, 1.0))
         weights[f"{first} {second}"] = (1 + math.log(count)) * weight
     return weights
-
-
-def _character_pairs(run: re.Match[str]) -> str:
-    text = run.group()
-    pairs = [text[start : start + 2] for start in range(max(len(text) - 1, 1))]
-    return f" {' '.join(pairs)} "
 
 
 def _emphasis(word: str) -> float:

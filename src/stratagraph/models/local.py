@@ -137,7 +137,14 @@ class OnnxEmbedder:
         prompts = _json(path / "config_sentence_transformers.json").get("prompts") or {}
         self._query_prompt = prompts.get("query", "")
         self._document_prompt = prompts.get("document", prompts.get("passage", ""))
-        self.name = name or f"{path.resolve().name}-{_mark(model)}"
+        if name is None:
+            size, end = model.stat().st_size, 1 << 20
+            with model.open("rb") as file:
+                ends = file.read(end)
+                file.seek(max(size - end, 0))
+                ends += file.read() + str(size).encode()
+            name = f"{path.resolve().name}-{hashlib.blake2b(ends, digest_size=4).hexdigest()}"
+        self.name = name
 
     @property
     def dimension(self) -> int:
@@ -211,12 +218,3 @@ def _pooling(folder: Path) -> Pooling:
     if modes <= {"cls", "cls_token"}:
         return "cls"
     raise ValueError(f"{str(folder)!r} pools by {', '.join(sorted(modes))}; OnnxEmbedder knows mean and cls")
-
-
-def _mark(model: Path) -> str:
-    """A hash of the weights' size, beginning and end."""
-    size, end = model.stat().st_size, 1 << 20
-    with model.open("rb") as file:
-        head = file.read(end)
-        file.seek(max(size - end, 0))
-        return hashlib.blake2b(head + file.read() + str(size).encode(), digest_size=4).hexdigest()

@@ -36,26 +36,6 @@ def adapter_of(value: object, what: str = "_models") -> Any | None:
     return None
 
 
-def langchain_model(what: str, name: str, base_url: str | None) -> Any:
-    """A model or embedder of LangChain by its name there, as `anthropic:claude-sonnet-4-5`.
-
-    Raises `MissingExtra` without the package `langchain`, and LangChain's own errors for unknown providers.
-    """
-    require(None, "langchain")
-    module, maker = _MAKERS[what]
-    make = getattr(import_module(module), maker)
-    try:
-        model = make(name, **({} if base_url is None else {"base_url": base_url}))
-    except ValueError as error:
-        raise ValueError(f"{what}='langchain:{name}': {error}") from error
-    adapter = adapter_of(model)
-    if adapter is None:
-        raise TypeError(
-            f"{what}='langchain:{name}' is a {type(model).__name__}, which is no model of LangChain"
-        )
-    return adapter.to_chat_model(model) if what == "llm" else adapter.to_embedder(model)
-
-
 PROVIDERS = ("openai", "ollama", "langchain")
 _VERSION = re.compile(r"\d{6,8}|default|latest")  # as in the names of some models: `...@20250514`
 _LOCAL = {"minilm": MiniLMEmbedder, "all-MiniLM-L6-v2": MiniLMEmbedder, "hashing": HashingEmbedder}
@@ -71,14 +51,13 @@ def as_chat_model(value: Any) -> Any:
     for an unknown provider or stage, `TypeError` for an object that is no model, `MissingExtra` without the
     package.
     """
-    _check_no_class("llm", value)
     if value is None or isinstance(value, StageModels):
         return value
     if isinstance(value, str):
         return _named("llm", value, _EXAMPLES)
     if isinstance(value, Mapping):
         return StageModels({stage: as_chat_model(model) for stage, model in value.items()})
-    adapter = adapter_of(value)
+    adapter = adapter_of(_checked("llm", value))
     model = value if adapter is None else adapter.to_chat_model(value)
     if hasattr(model, "complete") or hasattr(model, "acomplete"):
         return model
@@ -94,7 +73,6 @@ def as_embedder(value: Any, recorded: str | None = None) -> Any:
     `recorded` is the fingerprint in an existing index, which decides between the variants of a local model.
     Raises as `as_chat_model` does.
     """
-    _check_no_class("embedder", value)
     if value is None:
         return None
     if isinstance(value, str) and value in _LOCAL:
@@ -102,7 +80,7 @@ def as_embedder(value: Any, recorded: str | None = None) -> Any:
         return (local is MiniLMEmbedder and MiniLMEmbedder.named(recorded)) or local()
     if isinstance(value, str):
         return _named("embedder", value, _EMBEDDERS)
-    adapter = adapter_of(value)
+    adapter = adapter_of(_checked("embedder", value))
     if adapter is not None:
         return adapter.to_embedder(value)
     if hasattr(value, "embed_documents") or hasattr(value, "aembed_documents"):
@@ -112,6 +90,12 @@ def as_embedder(value: Any, recorded: str | None = None) -> Any:
         f"LlamaIndex, or a name such as {_EMBEDDERS} (MiniLMEmbedder() is the local one, "
         f"OnnxEmbedder(folder) runs yours); it is {value!r}"
     )
+
+
+def _checked(what: str, value: Any) -> Any:
+    if isinstance(value, type):
+        raise TypeError(f"{what} must be an object, not the class {value.__name__}: give {value.__name__}()")
+    return value
 
 
 def _named(what: str, given: str, examples: str) -> Any:
@@ -132,7 +116,18 @@ def _named(what: str, given: str, examples: str) -> Any:
         )
     base_url = address or None
     if provider == "langchain":
-        return langchain_model(what, name, base_url)
+        require(None, "langchain")
+        module, maker = _MAKERS[what]
+        make = getattr(import_module(module), maker)
+        try:
+            model = make(name, **({} if base_url is None else {"base_url": base_url}))
+        except ValueError as error:
+            raise ValueError(f"{what}='langchain:{name}': {error}") from error
+        if (adapter := adapter_of(model)) is None:
+            raise TypeError(
+                f"{what}='langchain:{name}' is a {type(model).__name__}, which is no model of LangChain"
+            )
+        return adapter.to_chat_model(model) if what == "llm" else adapter.to_embedder(model)
     from stratagraph.models import providers
 
     makers = {
@@ -142,8 +137,3 @@ def _named(what: str, given: str, examples: str) -> Any:
         ("openai", "embedder"): providers.OpenAIEmbedder,
     }
     return makers[provider, what](name, base_url=base_url)
-
-
-def _check_no_class(what: str, value: Any) -> None:
-    if isinstance(value, type):
-        raise TypeError(f"{what} must be an object, not the class {value.__name__}: give {value.__name__}()")

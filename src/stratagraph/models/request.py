@@ -37,7 +37,7 @@ from stratagraph.models.retry import (
     with_retries,
 )
 from stratagraph.models.task import Task, stage_of
-from stratagraph.models.tracing import Recorded, answer_attributes, logger, request_attributes, span
+from stratagraph.models.tracing import Recorded, logger, request_attributes, span
 from stratagraph.system.locks import Lock
 from stratagraph.text import CountTokens
 from stratagraph.types.records import Usage
@@ -281,7 +281,14 @@ class Requests:
                         if carried is None:
                             raise
                         answer = carried
-                    recorded.set(answer_attributes(answer))
+                    reason = answer.finish_reason
+                    recorded.set(
+                        {
+                            "gen_ai.usage.input_tokens": answer.input_tokens,
+                            "gen_ai.usage.output_tokens": answer.output_tokens,
+                            "gen_ai.response.finish_reasons": [reason] if reason else None,
+                        }
+                    )
                 break
             except Exception as error:
                 if self._goes_without(error, without):

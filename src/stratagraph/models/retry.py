@@ -87,11 +87,8 @@ _STOP_CODES = {"insufficient_quota", "invalid_api_key", "model_not_found"}
 
 def judge(error: BaseException) -> Verdict:
     """What to do about a model's error; an unknown error concerns its own unit only."""
-    for each in _chain(error):
-        verdict = _judge_one(each)
-        if verdict is not None:
-            return verdict
-    return Verdict.UNIT
+    verdicts = (_judge_one(each) for each in _chain(error))
+    return next((verdict for verdict in verdicts if verdict is not None), Verdict.UNIT)
 
 
 def _judge_one(error: BaseException) -> Verdict | None:
@@ -111,16 +108,12 @@ def _judge_one(error: BaseException) -> Verdict | None:
         if status in (400, 413, 422) and _FILTER_WORDS.search(str(error)):
             return Verdict.UNIT
         return Verdict.STOP if status in (400, 401, 402, 403, 404) else Verdict.UNIT
-    if isinstance(error, TimeoutError | ConnectionError):
+    left_behind = isinstance(error, RuntimeError) and "Event loop is closed" in str(error)  # by an ended loop
+    if left_behind or isinstance(error, TimeoutError | ConnectionError):
         return Verdict.AGAIN
-    if isinstance(error, RuntimeError) and "Event loop is closed" in str(error):
-        return Verdict.AGAIN  # a connection that an ended loop left behind
-    names = _names(error)
-    if _AGAIN.search(names):
+    if _AGAIN.search(_names(error)) or _no_answer(error):
         return Verdict.AGAIN
-    if _no_answer(error):
-        return Verdict.AGAIN
-    return Verdict.STOP if _STOP.search(names) else None
+    return Verdict.STOP if _STOP.search(_names(error)) else None
 
 
 def _about_text(error: BaseException) -> bool:

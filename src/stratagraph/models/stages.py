@@ -13,7 +13,7 @@ from stratagraph.mapping import growing, in_order
 from stratagraph.models.budget import Ledger, Scope
 from stratagraph.models.retry import too_many
 from stratagraph.models.task import CallItem
-from stratagraph.models.tracing import logger, span, usage_attributes
+from stratagraph.models.tracing import logger, span
 from stratagraph.system.threads import in_thread, stoppable
 from stratagraph.types.protocols import Mapper, Progress, SpendingJournal
 from stratagraph.types.records import Failure, Usage
@@ -23,6 +23,7 @@ S = TypeVar("S")
 DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
 """Names the documents of some chunks."""
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
+_TRACED = ("calls", "cached_calls", "input_tokens", "output_tokens", "embedded_texts")
 _scope: ContextVar[Scope | None] = ContextVar("stratagraph_stage", default=None)
 
 
@@ -101,7 +102,8 @@ class Stages:
                 try:
                     yield scope
                 finally:
-                    recorded.set(usage_attributes(before, self.ledger.stages[name]))
+                    used = self.ledger.stages[name] - before
+                    recorded.set({f"stratagraph.{each}": getattr(used, each) for each in _TRACED})
         finally:
             _scope.reset(token)
             seconds = time.perf_counter() - started

@@ -201,10 +201,6 @@ class StageModels:
         """The names of the models, by stage."""
         return ", ".join(f"{stage}: {model_name(model)}" for stage, model in self.by_stage.items())
 
-    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
-        """Not called: the gate asks the model of the stage."""
-        raise TypeError("a model per stage is asked through a gate only")
-
 
 def models_by_stage(llm: object | None) -> dict[str, object]:
     """A model for each stage; empty where there is none."""

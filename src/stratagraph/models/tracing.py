@@ -19,9 +19,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from stratagraph.models.messages import Completion
-from stratagraph.types.records import Usage
-
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
@@ -84,21 +81,6 @@ def request_attributes(operation: str, model: str, address: str = "") -> dict[st
         "gen_ai.request.model": model,
         "server.address": urlsplit(address).hostname,
     }
-
-
-def answer_attributes(answer: Completion) -> dict[str, Any]:
-    """Attributes of an answer, as far as the provider reports them."""
-    return {
-        "gen_ai.usage.input_tokens": answer.input_tokens,
-        "gen_ai.usage.output_tokens": answer.output_tokens,
-        "gen_ai.response.finish_reasons": [answer.finish_reason] if answer.finish_reason else None,
-    }
-
-
-def usage_attributes(before: Usage, after: Usage) -> dict[str, int]:
-    """The difference between two readings of a stage's usage."""
-    names = ("calls", "cached_calls", "input_tokens", "output_tokens", "embedded_texts")
-    return {f"stratagraph.{name}": getattr(after, name) - getattr(before, name) for name in names}
 
 
 @cache
