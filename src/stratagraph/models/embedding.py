@@ -48,62 +48,6 @@ def excerpt(text: str) -> str:
     return repr(line if len(line) <= _EXCERPT else line[:_EXCERPT] + "...")
 
 
-def unit_rows(
-    returned: Sequence[Any],
-    texts: Sequence[str],
-    *,
-    label: Label,
-    dimension: int | None,
-    unusable: dict[int, str] | None = None,
-) -> Vectors:
-    """What an embedder returned for texts, checked and scaled to unit length; zero vectors stay zero.
-
-    Returns float32 rows, shape (len(texts), dimension). Raises `EmbedderError` naming the first item whose
-    vector is missing, not a vector, not finite or of another `dimension`. With `unusable`, a vector that is
-    not finite becomes zero, and is added there by its index, with the reason.
-    """
-    if not hasattr(returned, "__len__") or len(returned) != len(texts):
-        count = len(returned) if hasattr(returned, "__len__") else type(returned).__name__
-        raise EmbedderError(
-            f"the embedder returned {count} vectors for {len(texts)} texts "
-            f"({label(0)} to {label(len(texts) - 1)}, the first: {excerpt(texts[0])})"
-        )
-    vectors: list[Vectors] = []
-    for index, vector in enumerate(returned):
-        row, fault = _row(vector, dimension)
-        if row is None:
-            raise EmbedderError(f"the embedder returned {fault} for {label(index)}: {excerpt(texts[index])}")
-        dimension = row.size
-        if not np.isfinite(row).all():
-            fault = "the embedder returned a vector with NaN or infinite entries"
-            if unusable is None:
-                raise EmbedderError(f"{fault} for {label(index)}: {excerpt(texts[index])}")
-            unusable[index] = fault
-            row = np.zeros_like(row)
-        vectors.append(row)
-    rows = np.stack(vectors)
-    # Scaled by the largest entry first: the squares of very large or small entries would not fit.
-    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    scaled = rows / np.where(largest == 0, 1, largest)
-    length = np.linalg.norm(scaled, axis=1, keepdims=True)
-    unit: Vectors = (scaled / np.where(length == 0, 1, length)).astype(np.float32, copy=False)
-    return unit
-
-
-def _row(vector: Any, dimension: int | None) -> tuple[Vectors | None, str]:
-    """A vector as an array, or None and what is wrong with it."""
-    try:
-        with np.errstate(over="ignore"):
-            row = np.asarray(vector, dtype=np.float32)
-    except (TypeError, ValueError):
-        return None, f"{type(vector).__name__} that is not a vector of numbers"
-    if row.ndim != 1 or row.size == 0:
-        return None, f"an array of shape {row.shape}"
-    if dimension is not None and row.size != dimension:
-        return None, f"{row.size} dimensions, where earlier vectors have {dimension},"
-    return row, ""
-
-
 def offers_spans(embedder: object) -> bool:
     """Whether an embedder also embeds parts of texts (`protocols.SpanEmbedder`)."""
     return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
@@ -185,16 +129,54 @@ class GateEmbedder:
 
     def _checked(
         self,
-        returned: Sequence[Any],
+        returned: Any,
         texts: Sequence[str],
         label: Label,
         unusable: dict[int, str] | None = None,
     ) -> Vectors:
-        """Unit rows, all of one dimension; the first rows set `dimension`. See `unit_rows`."""
-        rows = unit_rows(returned, texts, label=label, dimension=self.dimension, unusable=unusable)
-        self.dimension = rows.shape[1]
-        self._usable = self._usable or len(unusable or ()) < len(rows)
-        return rows
+        """What the embedder returned, scaled to unit length: float32, shape (len(texts), dimension).
+
+        The first rows set `dimension`; zero vectors stay zero. Raises `EmbedderError` naming the first item
+        whose vector is missing, not a vector, not finite or of another dimension. With `unusable`, a vector
+        that is not finite becomes zero, and is added there by its index, with the reason.
+        """
+        if not hasattr(returned, "__len__") or len(returned) != len(texts):
+            count = len(returned) if hasattr(returned, "__len__") else type(returned).__name__
+            raise EmbedderError(
+                f"the embedder returned {count} vectors for {len(texts)} texts "
+                f"({label(0)} to {label(len(texts) - 1)}, the first: {excerpt(texts[0])})"
+            )
+        dimension, vectors = self.dimension, list[Vectors]()
+        for index, vector in enumerate(returned):
+            fault = ""
+            try:
+                with np.errstate(over="ignore"):
+                    row = np.asarray(vector, dtype=np.float32)
+                if row.ndim != 1 or row.size == 0:
+                    fault = f"an array of shape {row.shape}"
+                elif dimension is not None and row.size != dimension:
+                    fault = f"{row.size} dimensions, where earlier vectors have {dimension},"
+                elif not np.isfinite(row).all():
+                    fault = "a vector with NaN or infinite entries"
+                    if unusable is not None:
+                        unusable[index] = f"the embedder returned {fault}"
+                        fault, row = "", np.zeros_like(row)
+            except (TypeError, ValueError):
+                fault = f"{type(vector).__name__} that is not a vector of numbers"
+            if fault:
+                raise EmbedderError(
+                    f"the embedder returned {fault} for {label(index)}: {excerpt(texts[index])}"
+                )
+            dimension = row.size
+            vectors.append(row)
+        self.dimension = dimension
+        self._usable = self._usable or len(unusable or ()) < len(vectors)
+        rows = np.stack(vectors)
+        # Scaled by the largest entry first: the squares of very large or small entries would not fit.
+        largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+        scaled = rows / np.where(largest == 0, 1, largest)
+        length = np.linalg.norm(scaled, axis=1, keepdims=True)
+        return (scaled / np.where(length == 0, 1, length)).astype(np.float32, copy=False)
 
     async def passages(
         self, stage: str, passages: Sequence[TextWithParts], advance: Advance, refuse: Refuse
