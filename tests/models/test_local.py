@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stratagraph as sg
-from stratagraph.errors import EmbedderError, EmbedderMismatch, MissingExtra
+from stratagraph.errors import EmbedderError, MissingExtra
 from stratagraph.models import hashing, local
 from stratagraph.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
 
@@ -116,10 +115,9 @@ class TestDefault:
             assert isinstance(default_embedder(), HashingEmbedder)
 
     @pytest.mark.usefixtures("bare")
-    @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2-int8", "all-MiniLM-L6-v2-w8a8"])
-    def test_an_index_of_minilm_asks_for_the_extra(self, name):
+    def test_an_index_of_minilm_asks_for_the_extra(self):
         with pytest.raises(MissingExtra, match=r"stratagraph\[local\]"):
-            default_embedder(name)
+            default_embedder(MiniLMEmbedder.name)
 
     def test_prefers_the_model(self, minilm):
         assert default_embedder("another-model").name == default_embedder().name == minilm.name
@@ -160,31 +158,8 @@ class TestMiniLM:
         shuffled = minilm.embed_documents([SENTENCES[row] for row in order])
         assert shuffled == pytest.approx(vectors[order], abs=1e-5)
 
-    def test_products_of_int8_are_near_those_of_float32(self, vectors):
-        exact = MiniLMEmbedder(products="float32")
-        cosines = (vectors * exact.embed_documents(SENTENCES)).sum(axis=1)
-        assert 0.98 < cosines.min() < 0.9999
-        assert exact.name == "all-MiniLM-L6-v2-int8" != MiniLMEmbedder().name
-        with pytest.raises(ValueError, match="'int8' or 'float32', not 'int4'"):
-            MiniLMEmbedder(products="int4")
-
-    def test_an_index_of_earlier_vectors_opens_with_their_embedder(self, tmp_path):
-        exact = MiniLMEmbedder(products="float32")
-        sg.build_index(SENTENCES, "lshtree", path=tmp_path / "idx", embedder=exact, progress=False).close()
-        for chosen in (None, "minilm"):
-            with sg.open_index(tmp_path / "idx", embedder=chosen) as index:
-                assert index.retrieve(SENTENCES[0], k=1).hits[0].score > 0
-                assert index.stats()["embedder"] == exact.name
-        with pytest.raises(EmbedderMismatch, match="or none if it is local"):
-            sg.open_index(tmp_path / "idx", embedder=MiniLMEmbedder())
-
     def test_a_long_text_is_the_mean_of_its_windows(self, minilm):
-        words = [
-            "ship",
-            "stone",
-            "letter",
-            "garden",
-        ] * 127  # 508 tokens: two windows of 254 and two marks each
+        words = ["ship", "stone", "letter", "garden"] * 127  # 508 tokens: two windows of 254 and two marks
         halves = minilm.embed_documents([" ".join(words[:254]), " ".join(words[254:])])
         mean = halves.sum(axis=0) / np.linalg.norm(halves.sum(axis=0))
         assert minilm.embed_query(" ".join(words)) == pytest.approx(mean, abs=1e-5)
@@ -216,14 +191,6 @@ class TestMiniLM:
 @pytest.mark.usefixtures("minilm")
 class TestOnnxFolder:
     @pytest.fixture
-    def minilm(self, minilm):
-        return MiniLMEmbedder(products="float32")
-
-    @pytest.fixture
-    def vectors(self, minilm):
-        return minilm.embed_documents(SENTENCES)
-
-    @pytest.fixture
     def folder(self, tmp_path):
         weights, vocabulary = _files()
         (tmp_path / "onnx").mkdir()
@@ -246,28 +213,32 @@ class TestOnnxFolder:
     def test_gives_the_vectors_of_the_same_model(self, folder, vectors):
         embedder = OnnxEmbedder(folder)
         assert embedder.dimension == 384
-        assert embedder.embed_documents(SENTENCES) == pytest.approx(vectors, abs=1e-5)
+        # Of the same weights, with activations in float32.
+        assert 0.98 < (embedder.embed_documents(SENTENCES) * vectors).sum(axis=1).min() < 0.9999
         assert embedder.name.startswith(folder.name + "-")
         assert OnnxEmbedder(folder, name="mine").name == "mine"
 
-    def test_a_flat_folder_without_configuration(self, folder, vectors):
+    def test_a_flat_folder_without_configuration(self, folder):
+        expected = OnnxEmbedder(folder).embed_query(SENTENCES[0])
         (folder / "onnx" / "model.onnx").rename(folder / "model.onnx")
         for extra in ("sentence_bert_config.json", "modules.json", "1_Pooling/config.json"):
             (folder / extra).unlink()
-        assert OnnxEmbedder(folder).embed_query(SENTENCES[0]) == pytest.approx(vectors[0], abs=1e-5)
+        assert OnnxEmbedder(folder).embed_query(SENTENCES[0]) == pytest.approx(expected, abs=1e-5)
 
-    def test_cls_pooling(self, folder, vectors):
+    def test_cls_pooling(self, folder):
+        mean = OnnxEmbedder(folder).embed_query(SENTENCES[0])
         _write(folder / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
         found = OnnxEmbedder(folder).embed_query(SENTENCES[0])
         assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
-        assert abs(found - vectors[0]).max() > 0.01
+        assert abs(found - mean).max() > 0.01
 
-    def test_prompts_of_the_model(self, folder, minilm):
+    def test_prompts_of_the_model(self, folder):
+        plain = OnnxEmbedder(folder)
         prompts = {"query": "query: ", "passage": "passage: "}
         _write(folder / "config_sentence_transformers.json", {"prompts": prompts})
         embedder = OnnxEmbedder(folder)
-        assert embedder.embed_query("x") == pytest.approx(minilm.embed_query("query: x"), abs=1e-5)
-        assert embedder.embed_documents(["x"])[0] == pytest.approx(minilm.embed_query("passage: x"), abs=1e-5)
+        assert embedder.embed_query("x") == pytest.approx(plain.embed_query("query: x"), abs=1e-5)
+        assert embedder.embed_documents(["x"])[0] == pytest.approx(plain.embed_query("passage: x"), abs=1e-5)
 
     def test_what_is_not_supported_is_refused(self, folder):
         _write(folder / "1_Pooling" / "config.json", {"pooling_mode_max_tokens": True})

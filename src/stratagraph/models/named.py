@@ -67,17 +67,15 @@ def as_chat_model(value: Any) -> Any:
     )
 
 
-def as_embedder(value: Any, recorded: str | None = None) -> Any:
+def as_embedder(value: Any) -> Any:
     """What `ModelGate` takes as `embedder`: a name, a framework's object or one with `embed_documents`.
 
-    `recorded` is the fingerprint in an existing index, which decides between the variants of a local model.
     Raises as `as_chat_model` does.
     """
     if value is None:
         return None
     if isinstance(value, str) and value in _LOCAL:
-        local = _LOCAL[value]
-        return (local is MiniLMEmbedder and MiniLMEmbedder.named(recorded)) or local()
+        return _LOCAL[value]()
     if isinstance(value, str):
         return _named("embedder", value, _EMBEDDERS)
     adapter = adapter_of(_checked("embedder", value))

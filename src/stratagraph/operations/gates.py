@@ -147,7 +147,7 @@ class Models:
             self.embedder = default_embedder(self._recorded_embedder)
         else:
             matches_all = isinstance(embedder, AnyEmbedder)
-            self.embedder = embedder if matches_all else as_embedder(embedder, self._recorded_embedder)
+            self.embedder = embedder if matches_all else as_embedder(embedder)
         self.recent_vectors = RecentVectors()
         self._budget = budget
         self._shared: SqliteCalls | None = None if cache is None else SqliteCalls(Path(cache))
@@ -163,7 +163,7 @@ class Models:
         """The same models with another embedder."""
         other = copy(self)
         other._chosen, other.recent_vectors = True, RecentVectors()
-        other.embedder = as_embedder(embedder, None)
+        other.embedder = as_embedder(embedder)
         return other
 
     def prefer_tokenizer(self, name: str | None) -> None:
