@@ -6,8 +6,8 @@
     datasets            corpora with questions
     names               names of rows, and what is wrong with them
     harness             `evaluate`: one row after the other
-    rankers, embedding  what is measured: searches in an index of the run, and your own rankers
-    scoring, metrics    asking a ranker, metrics of one question, intervals of differences
+    rankers, embedding  searches in an index of the run, and your own rankers: asking and scoring them
+    metrics             metrics of one question, intervals of differences
     answering           answers by a model, and models as judges of them
     report              rows, and what is shown and written of them
 

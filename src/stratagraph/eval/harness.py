@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,9 +19,8 @@ from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.metrics import paired_difference
 from stratagraph.eval.names import EVAL_VIEWS, KNOWN, PLAIN, RowName, check_rows
-from stratagraph.eval.rankers import IndexRanker, Ranker, Workbench
+from stratagraph.eval.rankers import Cutoffs, IndexRanker, Ranker, Workbench, ask_all
 from stratagraph.eval.report import Evaluation, Row
-from stratagraph.eval.scoring import Cutoffs, ask_all
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
@@ -207,11 +206,11 @@ def _row(
         row = replace(row, indexing=ranker.prepare(bench))
         progress.start(stage, len(questions))
         try:
-            asked = ask_all(ranker, questions, cutoffs, bench.count_tokens, lambda: progress.advance(stage))
+            advance = partial(progress.advance, stage)
+            scores, wall, cpu = ask_all(ranker, questions, cutoffs, bench.count_tokens, advance)
         finally:
             progress.finish(stage)
-        row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms, cpu_ms=asked.cpu_ms)
-        row = replace(row, asking=ranker.asking)
+        row = replace(row, scores=scores, latency_ms=wall, cpu_ms=cpu, asking=ranker.asking)
         if answers is not None:
             doing = "answers: "
             row = answered(row, bench, ranker, answers)

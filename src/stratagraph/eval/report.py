@@ -14,8 +14,7 @@ import numpy as np
 
 from stratagraph.eval.datasets import FROM_EXTRACTION, Question, StrPath
 from stratagraph.eval.metrics import Difference, mean
-from stratagraph.eval.rankers import Indexing
-from stratagraph.eval.scoring import Cutoffs, Scores
+from stratagraph.eval.rankers import Cutoffs, Indexing, Scores
 from stratagraph.types.records import Failure, Usage
 
 NOISE = "~"
