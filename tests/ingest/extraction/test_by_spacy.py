@@ -53,6 +53,7 @@ def test_entities_are_the_pipelines_and_proper_nouns_and_the_rest_is_as_without_
     assert {(relation.source, relation.target) for relation in found.relations} == {
         ("The Silver Heron", "mara quill"),
         ("mara quill", "Tolmouth"),  # "Quill" is the person whose full name went before
+        ("The Silver Heron", "Tolmouth"),  # "She" goes on about the subject before
     }
     assert "".join(unit.text for unit in found.units).replace(" ", "") == TEXT.replace(" ", "")
 
