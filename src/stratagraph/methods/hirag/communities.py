@@ -9,9 +9,11 @@ coarser community that contains a single community shares its report.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +38,7 @@ from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import members_named
 from stratagraph.methods.reports import write_reports
-from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import Node, content_key
 
 KIND = "community"
@@ -102,41 +104,27 @@ def _partition(builder: Builder, entities: Entities, edges: LayerEdges, drift: D
     previous: Sequence[Labels] = []
     if builder.grouped is not None:
         previous = list(previous_labels(entities.rows_before, builder.grouped.arrays["communities.labels"]))
-    fresh, measure = cache(partial(_fresh, edges, count, config)), partial(_measured, edges)
     updated = partial(_updated, previous, edges, count, config)
+
+    @cache
+    def fresh() -> list[Labels]:
+        graph, most = (edges.ends, edges.weights, count), config.max_community
+        levels = hierarchical_leiden(
+            *graph, max_size=most, max_levels=_MOST_SPLITS, resolution=config.resolution, seed=config.seed
+        )
+        fixed = np.zeros(count, np.bool_)
+        finest = leiden(*graph, max_size=most, initial=levels[-1], movable=fixed, seed=config.seed)
+        places = np.linspace(0, len(levels) - 1, config.community_levels).round().astype(int)
+        return [finest, *(levels[place] for place in np.unique(places)[::-1][1:].tolist())]
 
     def as_many() -> list[Labels]:
         return updated([len(distinct(labels)) for labels in fresh()])
 
+    def measure(levels: Sequence[Labels]) -> Measures:
+        return np.concatenate([communities_measured(edges.ends, edges.weights, each) for each in levels])
+
     new = not len(previous) or needs_reclustering(previous[0] >= 0)
     return drift.choose(PARTITION, count, [] if new else [updated, as_many], fresh, measure)
-
-
-def _fresh(edges: LayerEdges, count: int, config: HiRAGConfig) -> list[Labels]:
-    levels = hierarchical_leiden(
-        edges.ends,
-        edges.weights,
-        count,
-        max_size=config.max_community,
-        max_levels=_MOST_SPLITS,
-        resolution=config.resolution,
-        seed=config.seed,
-    )
-    finest = leiden(
-        edges.ends,
-        edges.weights,
-        count,
-        max_size=config.max_community,
-        initial=levels[-1],
-        movable=np.zeros(count, np.bool_),
-        seed=config.seed,
-    )
-    places = np.unique(np.linspace(0, len(levels) - 1, config.community_levels).round().astype(int))[::-1]
-    return [finest, *(levels[place] for place in places[1:].tolist())]
-
-
-def _measured(edges: LayerEdges, levels: Sequence[Labels]) -> Measures:
-    return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
 
 
 def _updated(
@@ -146,35 +134,20 @@ def _updated(
 
     If numbers of communities are `wanted`, communities of each level are joined or split.
     """
-    finest = leiden(
-        edges.ends,
-        edges.weights,
-        count,
-        max_size=config.max_community,
-        resolution=config.resolution,
-        initial=previous[0],
-        movable=previous[0] < 0,
-        seed=config.seed,
-    )
+    move = partial(leiden, resolution=config.resolution, seed=config.seed)
+    ends, weights, start = edges.ends, edges.weights, previous[0]
+    finest = move(ends, weights, count, max_size=config.max_community, initial=start, movable=start < 0)
     if wanted:
-        finest = resized(edges.ends, edges.weights, finest, wanted[0], max_size=config.max_community)
+        finest = resized(ends, weights, finest, wanted[0], max_size=config.max_community)
     labels = [finest]
     for level, before in enumerate(previous[1:], 1):
         finer = labels[-1]
         groups = int(finer.max()) + 1
         start, _ = majority(finer, before, groups)
-        near = len(edges.ends) if (start < 0).any() else 0  # without new communities nothing moves
-        upper = leiden(
-            finer[edges.ends[:near]],
-            edges.weights[:near],
-            groups,
-            resolution=config.resolution,
-            initial=start,
-            movable=start < 0,
-            seed=config.seed,
-        )
+        near = len(ends) if (start < 0).any() else 0  # without new communities nothing moves
+        upper = move(finer[ends[:near]], weights[:near], groups, initial=start, movable=start < 0)
         if level < len(wanted):
-            upper = resized(finer[edges.ends], edges.weights, upper, wanted[level])
+            upper = resized(finer[ends], weights, upper, wanted[level])
         labels.append(upper[finer])
     return labels
 
@@ -204,20 +177,31 @@ class CommunityWriter:
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
-        count, ends = self._entities.count, self._edges.ends
+        count, ends, entities = self._entities.count, self._edges.ends, self._entities
         inside = labels[ends[:, 0]] == labels[ends[:, 1]]
         degrees = np.bincount(ends[inside].ravel(), np.repeat(self._edges.weights[inside], 2), count)
         order = np.lexsort((np.arange(count), -degrees, labels))  # the most connected inside come first
         sizes, ranks = np.bincount(labels), np.empty(count, np.int64)
         ranks[order] = ranges(np.zeros(len(sizes), np.int64), sizes)
         groups, ordered = by_label(labels), split(order, sizes)
-        inner = _inner(self._builder.graph.ends, self._builder.graph.described, labels, None)
-        members = label_sums(labels, combined(self._entities.marks, ranks), len(groups))
+        graph = self._builder.graph
+        inner = _inner(graph.ends, graph.described, labels, None)
+        members = label_sums(labels, combined(entities.marks, ranks), len(groups))
         marks, rows_before = await asyncio.to_thread(self._regrouped, 0, members, inner)
         to_write = np.flatnonzero(rows_before < 0).tolist()
-        self._entities.fetch(row for place in to_write for row in groups[place].tolist())
-        relations = self._relations(inner, to_write)
-        drafts = [self._of_entities(ordered[place], relations[place]) for place in to_write]
+        entities.fetch(row for place in to_write for row in groups[place].tolist())
+        relations, drafts = self._relations(inner, to_write), []
+        for place in to_write:
+            own = ordered[place].tolist()
+            joined = [(map(entities.node, graph.ends[row].tolist()), text) for row, text in relations[place]]
+            # A name composed of members' names gives the members' names.
+            names = [[entities.name(row)] for row in own]
+            for at, row in enumerate(own):
+                if entities.named_by_members(row):
+                    names[at] = members_named(names[at][0])
+            title = ", ".join(telling(chain.from_iterable(names), _NAMED))
+            nodes = list(map(entities.node, own))
+            drafts.append(self._draft(0, title, nodes, entities.sources_of(own), joined))
         return (await self._write(0, drafts, rows_before, marks, groups))[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
@@ -229,21 +213,26 @@ class CommunityWriter:
         several = [place for place, own in enumerate(inside) if len(own) > 1]
         places = np.full(len(groups), -1, np.int64)
         places[several] = np.arange(len(several))
-        own = places[labels]
-        graph = self._builder.graph
+        graph, own = self._builder.graph, places[labels]
         inner = _inner(graph.ends, graph.described, own, finer)
         above = np.full(len(self.members), -1, np.int64)
         above[finer] = own
         members = label_sums(above, self._table().member_marks(), len(several))
         marks, rows_before = await asyncio.to_thread(self._regrouped, level, members, inner)
         to_write = [place for place, row in zip(several, rows_before.tolist(), strict=True) if row < 0]
-        nodes = self._read({number for place in to_write for number in inside[place].tolist()})
-        relations = self._relations(inner, places[to_write].tolist())
+        read = self._read({number for place in to_write for number in inside[place].tolist()})
+        relations, drafts = self._relations(inner, places[to_write].tolist()), []
         ends = finer[graph.ends]
-        drafts = []
         for place in to_write:
-            joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
-            drafts.append(self._of_communities(level, inside[place], nodes, joined))
+            joined = [
+                ([read[number] for number in ends[row].tolist()], text)
+                for row, text in relations[int(places[place])]
+            ]
+            sizes = np.array([len(self.members[number]) for number in inside[place].tolist()])
+            order = np.lexsort((self._marks[inside[place], 0], -sizes))
+            nodes = [read[number] for number in inside[place][order].tolist()]
+            title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
+            drafts.append(self._draft(level, title, nodes, self._sources(inside[place]), joined))
         numbers = np.array([each[0] for each in inside], np.int64)
         numbers[several] = await self._write(
             level, drafts, rows_before, marks, [groups[place] for place in several]
@@ -298,32 +287,6 @@ class CommunityWriter:
             sources.append(before.sources(self._builder.previous, self._before[numbers[carried]])[1])
         return united(sources)
 
-    def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> NodeDraft:
-        entities, ends, order = self._entities, self._builder.graph.ends, rows.tolist()
-        joined = [(map(entities.node, ends[row].tolist()), text) for row, text in relations]
-        title = ", ".join(telling(self._names(order), _NAMED))
-        return self._draft(0, title, list(map(entities.node, order)), entities.sources_of(order), joined)
-
-    def _names(self, rows: Iterable[int]) -> Iterator[str]:
-        """Names of entities; a name composed of members' names gives the members' names."""
-        for row in rows:
-            name = self._entities.name(row)
-            yield from members_named(name) if self._entities.named_by_members(row) else [name]
-
-    def _of_communities(
-        self,
-        level: int,
-        numbers: Labels,
-        node_of: Mapping[int, Node],
-        relations: Sequence[tuple[Sequence[int], str]],
-    ) -> NodeDraft:
-        sizes, marks = (len(self.members[number]) for number in numbers.tolist()), self._marks[numbers, 0]
-        order = numbers[np.lexsort((marks, -np.fromiter(sizes, np.int64, len(numbers))))].tolist()
-        nodes = [node_of[number] for number in order]
-        joined = [([node_of[number] for number in ends], text) for ends, text in relations]
-        title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
-        return self._draft(level, title, nodes, self._sources(numbers), joined)
-
     def _draft(
         self,
         level: int,
@@ -364,7 +327,7 @@ class CommunityWriter:
         if previous is not None:
             known = rows_before[rows_before >= 0] - self._first_before
             inputs[rows_before >= 0] = previous.arrays[INPUTS][known]
-            drafts = self._with_texts(drafts, lookup(keys, previous.arrays[INPUTS]))
+            drafts = self._with_texts(drafts, lookup(keys, previous.arrays[INPUTS]), previous)
         self._inputs = np.concatenate([self._inputs, inputs])
         nodes = await self._builder.nodes(drafts, write, stage, short=config.report_tokens)
         new = np.flatnonzero(rows_before < 0).tolist()
@@ -377,28 +340,22 @@ class CommunityWriter:
         self.members += groups
         return np.arange(first, len(self.members))
 
-    def _with_texts(self, drafts: Sequence[NodeDraft], reports: Rows) -> list[NodeDraft]:
+    def _with_texts(self, drafts: Sequence[NodeDraft], reports: Rows, previous: Stored) -> list[NodeDraft]:
         """Drafts with the texts of previous reports that have the same input.
 
         `reports` are the places of these among the previous communities, or -1. Findings name the members by
         their new ids.
         """
-        with_texts, previous = list(drafts), self._builder.previous
+        with_texts = list(drafts)
         rows = self._builder.usable(np.where(reports >= 0, reports + self._first_before, -1))
         places = np.flatnonzero(rows >= 0)
-        nodes = () if previous is None else previous.nodes(rows[places].tolist())
-        for place, node in zip(places.tolist(), nodes, strict=True):
+        for place, node in zip(places.tolist(), previous.nodes(rows[places].tolist()), strict=True):
             draft = drafts[place]
             if node.id != draft.id:
-                extra, new = (
-                    {**node.extra, **draft.extra},
-                    dict(zip(node.extra["members"], draft.extra["members"], strict=True)),
-                )
-                if "findings" in extra:
-                    extra["findings"] = [
-                        {**each, "members": [new[member] for member in each["members"]]}
-                        for each in node.extra["findings"]
-                    ]
+                new = dict(zip(node.extra["members"], draft.extra["members"], strict=True))
+                extra = {**copy.deepcopy(dict(node.extra)), **draft.extra}
+                for finding in extra.get("findings", ()):
+                    finding["members"] = [new[member] for member in finding["members"]]
                 with_texts[place] = replace(draft, text=node.text, extra=extra)
         return with_texts
 
