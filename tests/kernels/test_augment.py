@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import calinski_harabasz_score
 
-from stratagraph.kernels.augment import augment, average_degree
-from stratagraph.kernels.edges import Edges
+from stratagraph.kernels.augment import augment
 from stratagraph.kernels.leiden import leiden
 
 NONE = np.zeros((0, 2), dtype=np.int64)
@@ -69,11 +68,6 @@ class TestKnn:
         vectors[2, 1] = np.nan
         with pytest.raises(ValueError, match="vector 2 is not finite"):
             augment(vectors, NONE)
-
-
-def test_average_degree_counts_nodes_with_edges():
-    assert average_degree(Edges.of(np.array([[0, i] for i in range(1, 5)]), None, 100)) == 2
-    assert average_degree(Edges.of(np.array([[a, b] for a in range(8) for b in range(a)]), None, 100)) == 7
 
 
 def test_attributes_make_communities_alike():

@@ -65,14 +65,20 @@ def augment(
     edges = Edges.of(ends, weights, len(vectors))
     own = attributes.cosines(edges)
     weighted = Edges(edges.low, edges.high, np.maximum(own, FLOOR), edges.nodes)
-    k = neighbours or average_degree(edges)
+    degrees = edges.degrees()
+    linked = degrees[degrees > 0]
+    k = neighbours or (max(1, round(float(linked.mean()))) if len(linked) else 1)
     if previous is None:
         offered = _nearest(attributes, k, search=search, seed=seed, threads=threads)
     else:
-        offered = _continued(attributes, edges, k, previous)
+        # A node without edges of its own comes first: the pair was offered to it.
+        pairs = previous.added.reshape(-1, 2)
+        pairs = np.where(degrees[pairs[:, 1], None] == 0, pairs[:, ::-1], pairs)
+        near = nearest_of(attributes.vectors, previous.nodes, k, lengths=attributes.lengths)
+        offered = np.concatenate([pairs, near])
     attributed = attributes.lengths > 0
     between = own[attributed[edges.low] & attributed[edges.high]]
-    alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
+    alone = degrees[offered[:, 0]] == 0  # gated too, they would stay alone in communities
     weighted = _join(weighted, offered[alone], attributes, -1.0)
     threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
     joined = _join(weighted, offered[~alone], attributes, threshold)
@@ -90,13 +96,6 @@ def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int)
     """The edges of an augmented graph that are not among the graph's own, shape (edges, 2)."""
     own, all_ = (each.min(axis=1).astype(np.int64) * nodes + each.max(axis=1) for each in (ends, augmented))
     return np.asarray(augmented[~among(all_, np.sort(own))], np.int64)
-
-
-def average_degree(edges: Edges) -> int:
-    """The average degree of the nodes that have edges, rounded, at least 1 (ERRATA A2)."""
-    degrees = edges.degrees()
-    linked = degrees[degrees > 0]
-    return max(1, round(float(linked.mean()))) if len(linked) else 1
 
 
 class _Attributes(NamedTuple):
@@ -142,18 +141,6 @@ def _nearest(
     source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
     has_target = target >= 0
     return np.column_stack([nodes[source[has_target]], nodes[target[has_target]]])
-
-
-def _continued(attributes: _Attributes, edges: Edges, k: int, previous: PreviousEdges) -> Labels:
-    """The previous pairs, and those of changed nodes.
-
-    In previous pairs a node without edges of its own comes first: the pair was offered to it.
-    """
-    pairs = previous.added.reshape(-1, 2)
-    turned = edges.degrees()[pairs[:, 1]] == 0
-    pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    near = nearest_of(attributes.vectors, previous.nodes, k, lengths=attributes.lengths)
-    return np.concatenate([pairs, near])
 
 
 def _join(edges: Edges, pairs: Labels, attributes: _Attributes, threshold: float) -> Edges:

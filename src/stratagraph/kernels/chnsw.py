@@ -125,7 +125,6 @@ class CHNSW:
         vector = np.ascontiguousarray(query, np.float32)
         if vector.shape != (self.dimension,):
             raise ValueError(f"a query has shape ({self.dimension},), not {vector.shape}")
-        _check_k(k)
         k = self._present(k)
         shape = (len(self._layers), k)
         rows, scores = np.empty(shape, np.int64), np.empty(shape, np.float32)
@@ -151,7 +150,6 @@ class CHNSW:
         queries = np.ascontiguousarray(queries, np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
             raise ValueError(f"a query has shape ({self.dimension},), not {queries.shape[1:]}")
-        _check_k(k)
         k = self._present(k)
         shape = (len(self._layers), len(queries), k)
         rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
@@ -251,7 +249,12 @@ class CHNSW:
         graphs = [i for i in levels if self._layers[i].linked and self._layers[i].alive.any()]
         if not graphs:
             return
-        sample = _blends(self._layers, self.options.seed)
+        # Queries near, but not equal to, vectors of the lowest layer that has nodes.
+        lowest = next(layer for layer in self._layers if len(layer.rows))
+        rng = np.random.default_rng(self.options.seed)
+        one, other = (rng.choice(lowest.rows, _SAMPLE) for _ in range(2))
+        mean = lowest.floats(rng.choice(lowest.rows, _FOR_MEAN)).mean(axis=0)
+        sample: Matrix = lowest.floats(one) + np.float32(0.5) * (lowest.floats(other) - mean)
         ef = list(self._ef)
         for level in sorted(graphs, reverse=True):
             truth = self._layers[level].exact(sample, CALIBRATED_K)
@@ -278,7 +281,9 @@ class CHNSW:
             self._changes[level] = 0
 
     def _present(self, k: int) -> int:
-        """At most as many results as the largest layer has nodes, and at least 1."""
+        """At most as many results as the largest layer has nodes, and at least 1; `ValueError` below 1."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
         return min(k, max([1, *(layer.count for layer in self._layers)]))
 
     def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
@@ -433,21 +438,6 @@ def _pairs(children: Sequence[NDArray[np.integer]] | None, layers: int) -> list[
     if children is None:
         return [np.zeros((0, 2), np.int64)] * (layers - 1)
     return [np.asarray(links, np.int64).reshape(-1, 2) for links in children]
-
-
-def _check_k(k: int) -> None:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
-
-
-def _blends(layers: Sequence[Layer], seed: int) -> Matrix:
-    """Queries near, but not equal to, vectors of the lowest layer that has nodes."""
-    layer = next(layer for layer in layers if len(layer.rows))
-    rng = np.random.default_rng(seed)
-    one, other = (rng.choice(layer.rows, _SAMPLE) for _ in range(2))
-    mean = layer.floats(rng.choice(layer.rows, _FOR_MEAN)).mean(axis=0)
-    queries: Matrix = layer.floats(one) + np.float32(0.5) * (layer.floats(other) - mean)
-    return queries
 
 
 def _placed(layer: Layer, rows: Places) -> Places:

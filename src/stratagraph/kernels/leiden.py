@@ -343,7 +343,12 @@ def _move(
     community grows above `max_size`. The objective is modularity.
     """
     edges = Edges.of(ends, weights, len(initial), movable)
-    masses = _masses_of_ends(ends, weights, len(initial)) if len(edges) else np.zeros(len(initial))
+    masses = np.zeros(len(initial))
+    if len(edges):  # pairs of them make modularity; without putting all edges in order
+        values = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
+        strengths = np.bincount(ends[:, 0], values, len(initial)).astype(np.float64)
+        strengths = strengths + np.bincount(ends[:, 1], values, len(initial))
+        masses = strengths / np.sqrt(strengths.sum())
     groups = number(np.where(movable, initial.max(initial=0) + 1 + np.arange(edges.nodes), initial))
     fixed = np.zeros(groups.max(initial=-1) + 1, dtype=bool)
     fixed[groups[~movable]] = True
@@ -360,14 +365,6 @@ def _move(
             return merged[groups]
         groups, labels = merged[groups], np.arange(count)
         fixed = np.bincount(merged, fixed, count) > 0
-
-
-def _masses_of_ends(ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Weights:
-    """The masses of nodes by which pairs of them make modularity, without putting edges in order."""
-    values = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
-    lower = np.bincount(ends[:, 0], values, nodes).astype(np.float64)
-    strengths: Weights = lower + np.bincount(ends[:, 1], values, nodes)
-    return np.asarray(strengths / np.sqrt(strengths.sum()))
 
 
 @dataclass
@@ -399,7 +396,10 @@ class _Level:
             target = self._best(group, neighbours, adjacency.data[row])
             if target == self.labels[group]:
                 continue
-            self._put(group, target)
+            for community, sign in ((self.labels[group], -1), (target, 1)):
+                self.community_sizes[community] += sign * self.sizes[group]
+                self.community_masses[community] += sign * self.masses[group]
+            self.labels[group] = target
             again = neighbours[~self.fixed[neighbours] & ~queued[neighbours]]
             again = again[self.labels[again] != target]
             queued[again] = True
@@ -422,9 +422,3 @@ class _Level:
         if best >= 0 and gains[best] > max(gain, 0.0) + _LEAST_GAIN:
             return int(choices[best])
         return own if gain >= -_LEAST_GAIN else len(self.labels) + group
-
-    def _put(self, group: int, target: int) -> None:
-        for community, sign in ((self.labels[group], -1), (target, 1)):
-            self.community_sizes[community] += sign * self.sizes[group]
-            self.community_masses[community] += sign * self.masses[group]
-        self.labels[group] = target

@@ -189,8 +189,12 @@ def _split_large(points: Points, labels: Rows, max_size: int) -> Rows:
 
 def _soften(points: Points, homes: Rows, max_size: int, threshold: float, most: int) -> list[Rows]:
     """Clusters with their further members; single rows join the likeliest cluster that has room."""
-    posterior = _final_posterior(points, homes)
+    # The clusters share one covariance: a handful of members does not give one each.
     sizes = np.bincount(homes)
+    means = np.stack([np.bincount(homes, column) for column in points.T], axis=1) / sizes[:, None]
+    deviations = np.sqrt(((points - means[homes]) ** 2).mean(axis=0) + _floor(points))
+    squares = cdist(points / deviations, means / deviations, "sqeuclidean")
+    posterior = softmax(np.log(sizes) - squares / 2, axis=1)
     for row in np.flatnonzero(sizes[homes] == 1).tolist():
         if sizes[homes[row]] > 1:  # another one has joined it
             continue
@@ -209,15 +213,6 @@ def _soften(points: Points, homes: Rows, max_size: int, threshold: float, most: 
             cluster.add(row)
             belongs[row] += 1
     return [np.array(sorted(cluster), np.int64) for cluster in members if cluster]
-
-
-def _final_posterior(points: Points, homes: Rows) -> Points:
-    """Posteriors under clusters that share one covariance: a handful of members does not give one each."""
-    sizes = np.bincount(homes)
-    means = np.stack([np.bincount(homes, column) for column in points.T], axis=1) / sizes[:, None]
-    deviations = np.sqrt(((points - means[homes]) ** 2).mean(axis=0) + _floor(points))
-    squares = cdist(points / deviations, means / deviations, "sqeuclidean")
-    return np.asarray(softmax(np.log(sizes) - squares / 2, axis=1))
 
 
 def _fitted(points: Points, components: int, seed: int) -> GaussianMixture:

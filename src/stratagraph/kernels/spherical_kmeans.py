@@ -41,9 +41,14 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
     clusters = np.full(len(rows), -1, np.int64)
     for _ in range(_ROUNDS):
-        before, (clusters, centres) = clusters, _round(points, centres)
+        before, clusters = clusters, np.empty(len(points), np.int64)
+        sums = np.zeros(centres.shape, np.float32)
+        for start, block in blocks(points, _BLOCK):  # each point is read once
+            own = clusters[start : start + len(block)] = _nearest(block, centres)
+            sums += _sums(block, own, len(centres))
         if np.array_equal(before, clusters):
             break
+        centres = _directions(sums, centres)
     labels[rows] = clusters
     return labels
 
@@ -67,16 +72,6 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
         for start, block in blocks(chosen(vectors, new), _BLOCK):
             clusters[new[start : start + len(block)]] = _nearest(block, centres)
     return clusters
-
-
-def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
-    """The nearest centre of each point, and the new centres; each point is read once."""
-    clusters = np.empty(len(points), np.int64)
-    sums = np.zeros(centres.shape, np.float32)
-    for start, block in blocks(points, _BLOCK):
-        own = clusters[start : start + len(block)] = _nearest(block, centres)
-        sums += _sums(block, own, len(centres))
-    return clusters, _directions(sums, centres)
 
 
 def _nearest(points: Matrix, centres: Matrix) -> Labels:

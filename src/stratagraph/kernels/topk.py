@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,8 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
     """
     _check(vectors, query, k, mask)
     if hasattr(vectors, "top_k"):
-        return cast(Searched, vectors).top_k(query, k, mask)
+        found: TopK = vectors.top_k(query, k, mask)  # an external store, which searches itself
+        return found
     rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
     return _best(vectors, query, k, rows)
 
@@ -128,14 +129,6 @@ class Segmented(Protocol):
         ...
 
 
-class Searched(Protocol):
-    """Vectors in an external store, which searches them itself."""
-
-    def top_k(self, query: Matrix, k: int, mask: Mask | None) -> TopK:
-        """As the function `top_k`, possibly approximate."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """Signs of centred vectors under random projections; a shortlist by them is ranked exactly.
@@ -177,7 +170,9 @@ class Sketch:
             todo = np.flatnonzero(~unchanged)
         for start in range(0, len(todo), _BATCH):
             rows = todo[start : start + _BATCH]
-            codes[rows] = _encode(vectors[rows], mean)
+            centred = vectors[rows] - mean
+            with one_thread() if len(centred) < _FEW else nullcontext():
+                codes[rows] = pack(centred @ hyperplanes(SKETCH_BITS, len(mean), _SEED).T > 0)
         return cls(mean, codes)
 
     def search(self, query: Matrix, k: int, *, vectors: Matrix, mask: Mask | None = None) -> TopK:
@@ -203,8 +198,7 @@ def _centre(vectors: Matrix) -> Matrix:
     keys = head.view(np.uint64)[:, 0]
     mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
     mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
-    chosen = _smallest(mixed, min(CENTRE, len(mixed)))
-    chosen = chosen[np.argsort(mixed[chosen], kind="stable")]
+    chosen = np.argsort(mixed, kind="stable")[:CENTRE]
     halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
     mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
     return mean
@@ -214,12 +208,6 @@ def _near(mean: Matrix, other: Matrix) -> bool:
     """Whether two centres differ by no more than the means of two samples of `CENTRE` unit vectors do."""
     spread = max(0.0, 1 - float(other @ other))
     return mean.shape == other.shape and float(np.sum((mean - other) ** 2)) <= 2 * spread / CENTRE
-
-
-def _encode(vectors: Matrix, mean: Matrix) -> Codes:
-    centred = vectors - mean
-    with one_thread() if len(centred) < _FEW else nullcontext():
-        return pack(centred @ hyperplanes(SKETCH_BITS, len(mean), _SEED).T > 0)
 
 
 def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None) -> Rows:
@@ -236,12 +224,3 @@ def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[
         return vectors.products(query, rows)
     vectors = np.ascontiguousarray(vectors, np.float32)
     return _native.products(vectors, np.ascontiguousarray(query, np.float32), rows)
-
-
-def _smallest(distances: NDArray[np.unsignedinteger], size: int) -> Rows:
-    """The rows of the `size` smallest distances, of equals the lower rows, ascending."""
-    if not size:
-        return np.zeros(0, np.int64)
-    border = np.partition(distances, size - 1)[size - 1]
-    below, at = np.flatnonzero(distances < border), np.flatnonzero(distances == border)
-    return np.sort(np.concatenate([below, at[: size - len(below)]]))

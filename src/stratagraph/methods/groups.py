@@ -321,18 +321,12 @@ class GroupBuilder(Generic[C_co]):
         if before is not None and (rows_before >= 0).any():
             keys[rows_before >= 0] = before[STATEMENT_KEYS][rows_before[rows_before >= 0]]
             vectors = CarriedVectors(before[STATEMENT_VECTORS], rows_before, fresh)
-        chunks = np.repeat(_first_sources(nodes), counts)
+        first, some = np.zeros(len(nodes), np.int64), np.diff(nodes.indptr) > 0  # the first chunk behind each
+        first[some] = nodes.indices[nodes.indptr[:-1][some]]
+        chunks = np.repeat(first, counts)
         own = Holds.ROWS.of({STATEMENT_BORDERS: indptr}) | Holds.CONTENT.of({STATEMENT_KEYS: keys})
         own |= Holds.VECTORS.of({STATEMENT_VECTORS: vectors}, chunks)
         return replace(built, arrays={**built.arrays, **own})
-
-
-def _first_sources(nodes: Carried) -> Rows:
-    """The first chunk behind each node; 0 of a node without any."""
-    first = np.zeros(len(nodes), np.int64)
-    some = np.diff(nodes.indptr) > 0
-    first[some] = nodes.indices[nodes.indptr[:-1][some]]
-    return first
 
 
 def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:
@@ -347,10 +341,8 @@ def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Ve
 
 def of_same_vectors(hashes: Keys, hashes_before: Keys) -> Rows:
     """The place of the same hash in `hashes_before`, each once, or -1."""
-    rows_before, (places, first) = (
-        np.full(len(hashes), -1, np.int64),
-        np.unique(lookup(hashes, hashes_before), return_index=True),
-    )
+    rows_before = np.full(len(hashes), -1, np.int64)
+    places, first = np.unique(lookup(hashes, hashes_before), return_index=True)
     rows_before[first] = places
     return rows_before
 

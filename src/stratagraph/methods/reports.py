@@ -133,23 +133,9 @@ async def write_reports(
     context_tokens
         Tokens of the texts of one group that a prompt shows, at most.
     """
-    task = report_task(max_tokens, form)
-    items = _items(groups, max_tokens, context_tokens, gate, form) if gate.has_llm else []
-    answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
-    words = [int(item.values["words"]) for item in items] or [0] * len(groups)
-    return [
-        WrittenReport(group.item, answer.text.removeprefix(f"{group.item}: "), answer.by)
-        if isinstance(answer, Summary)
-        else _written(answer, group, most, gate)
-        for group, answer, most in zip(groups, answers, words, strict=True)
-    ]
-
-
-def report_task(max_tokens: int, form: ReportForm) -> Task[Any]:
-    """The model call that writes one report; for `max_tokens` see `write_reports`."""
-    long = form == "findings"
+    long, count = form == "findings", gate.count_tokens
     length = max_tokens // 3 + USUAL_FINDINGS * 2 * FINDING_WORDS if long else max_tokens
-    return Task(
+    task: Task[Any] = Task(
         name=_PROMPTS[form].name,
         prompt=_PROMPTS[form],
         parse=json_as(FindingsSchema if long else ReportSchema),
@@ -157,6 +143,20 @@ def report_task(max_tokens: int, form: ReportForm) -> Task[Any]:
         schema=FindingsSchema if long else ReportSchema,
         expected_output_tokens=length + 30,
     )
+    bounds = {"findings": str(MOST_FINDINGS), "each": str(FINDING_WORDS)} if long else {}
+    items, words = [], [0] * len(groups)
+    for place, group in enumerate(groups if gate.has_llm else ()):
+        members, shown = joined_members(group.texts, context_tokens, count, numbered=long)
+        words[place] = words_for(max_tokens // 3, 0) if long else words_for(max_tokens, shown)
+        values = {"members": members, "words": str(words[place]), **bounds}
+        items.append(CallItem(values, group.item, group.sources))
+    answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
+    return [
+        WrittenReport(group.item, answer.text.removeprefix(f"{group.item}: "), answer.by)
+        if isinstance(answer, Summary)
+        else _written(answer, group, most, gate)
+        for group, answer, most in zip(groups, answers, words, strict=True)
+    ]
 
 
 def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> WrittenReport:
@@ -195,19 +195,6 @@ def joined_members(
     if not parts and texts:
         parts.append(block("member", clip(texts[0], most, count_tokens)))
     return "\n".join(parts), len(parts)
-
-
-def _items(
-    groups: Sequence[Group], max_tokens: int, context_tokens: int, gate: Gate, form: ReportForm
-) -> list[CallItem]:
-    items, long = [], form == "findings"
-    bounds = {"findings": str(MOST_FINDINGS), "each": str(FINDING_WORDS)} if long else {}
-    for group in groups:
-        members, shown = joined_members(group.texts, context_tokens, gate.count_tokens, numbered=long)
-        words = words_for(max_tokens // 3, 0) if long else words_for(max_tokens, shown)
-        values = {"members": members, "words": str(words), **bounds}
-        items.append(CallItem(values, group.item, group.sources))
-    return items
 
 
 def _placeholder(values: Mapping[str, str]) -> ReportSchema:

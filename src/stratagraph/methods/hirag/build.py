@@ -71,25 +71,7 @@ async def _meta_types(builder: Builder) -> Node | None:
     previous = await asyncio.to_thread(_previous_types, builder)
     if not builder.gate.has_llm or (previous is not None and written_by_model(previous)):
         return previous
-    return await _chosen_types(builder)
-
-
-def _previous_types(builder: Builder) -> Node | None:
-    """The node of the previous index, if every name of its sample is still in the graph."""
-    if builder.previous is None or not builder.previous.arrays["counts"][2]:
-        return None
-    summaries, communities, _ = builder.previous.arrays["counts"].tolist()
-    (node,) = builder.previous.nodes([summaries + communities])
-    rows = builder.graph.stored.rows(node.extra["members"])
-    if len(rows) < len(node.extra["members"]):
-        return None
-    sources = united(each.sources for each in builder.graph.stored.nodes(sorted(rows.values())))
-    return replace(node, sources=sources)
-
-
-async def _chosen_types(builder: Builder) -> Node:
-    stored, count = builder.graph.stored, builder.graph.entities
-    nodes = await asyncio.to_thread(stored.nodes, range(count))
+    nodes = await asyncio.to_thread(builder.graph.stored.nodes, range(builder.graph.entities))
     # Ordered by a hash of their ids, so that equal graphs have equal samples.
     sample = sorted(nodes, key=lambda node: content_id("sample", node.id))[:SAMPLE]
     lines = (
@@ -108,6 +90,19 @@ async def _chosen_types(builder: Builder) -> Node:
     return Node(content_id("hirag", META_KIND, text, *members), META_KIND, 0, text, sources, extra)
 
 
+def _previous_types(builder: Builder) -> Node | None:
+    """The node of the previous index, if every name of its sample is still in the graph."""
+    if builder.previous is None or not builder.previous.arrays["counts"][2]:
+        return None
+    summaries, communities, _ = builder.previous.arrays["counts"].tolist()
+    (node,) = builder.previous.nodes([summaries + communities])
+    rows = builder.graph.stored.rows(node.extra["members"])
+    if len(rows) < len(node.extra["members"]):
+        return None
+    sources = united(each.sources for each in builder.graph.stored.nodes(sorted(rows.values())))
+    return replace(node, sources=sources)
+
+
 def _built(
     builder: Builder,
     layers: Layers,
@@ -121,7 +116,15 @@ def _built(
     adjacency = Adjacency.build(entities.count, edges.ends)
     first = 0 if builder.previous is None else int(builder.previous.arrays["counts"][0])
     reports_before = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
-    arrays = Holds.ROWS.of({f"layered.{name}": array for name, array in adjacency.items()})
+    members = communities.members
+    labels = np.stack(communities.labels) if communities.labels else np.zeros((0, entities.count), np.int64)
+    rows = {
+        "communities.labels": labels.astype(np.int32),
+        "communities.indptr": np.cumsum([0, *map(len, members)], dtype=np.int64),
+        "communities.indices": np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int32),
+    }
+    arrays = Holds.ROWS.of({**rows, **{f"layered.{name}": array for name, array in adjacency.items()}})
+    arrays |= Holds.CONTENT.of({INPUTS: communities.inputs})
     arrays |= Holds.MEASURES.of(
         {
             "counts": np.array([len(summaries), len(communities.nodes), len(metas)], np.int64),
@@ -130,7 +133,7 @@ def _built(
             "layers.sparsity": np.array(layers.sparsity, np.float64),
         }
     )
-    arrays |= layers.drift.arrays() | _community_arrays(communities, entities.count) | layers.proposals
+    arrays |= layers.drift.arrays() | layers.proposals
     arrays |= cluster_arrays(layers.clusters, layers.ids, layers.members) | nearest
     arrays |= _nearest(builder, "summaries", summaries, entities.before)
     arrays |= _nearest(builder, "reports", communities.vectors, reports_before)
@@ -158,17 +161,6 @@ def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> Arr
     """Arrays for the nearest vectors; sketches are carried over from the previous rows `before`."""
     arrays: Mapping[str, NDArray[Any]] = {} if builder.previous is None else builder.previous.arrays
     return Nearest.index(vectors, name, (arrays, before), steady=True)
-
-
-def _community_arrays(communities: ReportedCommunities, entities: int) -> Arrays:
-    members: Sequence[NDArray[np.int64]] = communities.members
-    labels = np.stack(communities.labels) if communities.labels else np.zeros((0, entities), np.int64)
-    rows = {
-        "communities.labels": labels.astype(np.int32),
-        "communities.indptr": np.cumsum([0, *map(len, members)], dtype=np.int64),
-        "communities.indices": np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int32),
-    }
-    return Holds.ROWS.of(rows) | Holds.CONTENT.of({INPUTS: communities.inputs})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,11 @@ from stratagraph.ingest.checks import damage
 from stratagraph.ingest.extraction.parsing import flat
 from stratagraph.ingest.names.index import canonical, words
 from stratagraph.ingest.names.spelling import telling
-from stratagraph.ingest.summarize import MEMBER_TOKENS, MODEL, words_for
+from stratagraph.ingest.summarize import MODEL
 from stratagraph.methods.hirag.config import META_TYPES
-from stratagraph.methods.reports import joined_members
 from stratagraph.models.gate import Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.text import CountTokens
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Metadata
 
@@ -227,19 +225,6 @@ def _belongings(
         for identity in identities:
             belongings.setdefault(identity, Belonging(reason, strength))
     return belongings
-
-
-def prompt_values(
-    texts: Sequence[str], types: Sequence[str], tokens: int, count_tokens: CountTokens
-) -> dict[str, str]:
-    """The values of the prompt for a cluster's members."""
-    members, shown = joined_members(texts, MEMBER_TOKENS, count_tokens, numbered=True)
-    return {
-        "entities": members,
-        "types": ", ".join(types),
-        "words": str(words_for(tokens, shown)),
-        "most": str(max(2, min(MOST_ENTITIES, shown // 3))),
-    }
 
 
 def cluster_name(names: Sequence[str], vectors: Vectors) -> str:

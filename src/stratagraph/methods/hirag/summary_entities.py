@@ -21,19 +21,20 @@ from stratagraph.ingest.carryover import VECTORS, Keys, keys_of, lookup
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.marks import Marks, combined, find_marks, label_sums, list_sums
 from stratagraph.ingest.names.index import canonical
-from stratagraph.ingest.summarize import MODEL, answered
+from stratagraph.ingest.summarize import MEMBER_TOKENS, MODEL, answered, words_for
 from stratagraph.ingest.summarize import Summary as Extract
 from stratagraph.kernels.ranges import borders, distinct, ranges, split
 from stratagraph.methods.hirag.clusters import IDS, Clusters
 from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations
 from stratagraph.methods.hirag.naming import (
+    MOST_ENTITIES,
     ProposedSummary,
     cluster_name,
     members_named,
-    prompt_values,
     proposed,
     summary_task,
 )
+from stratagraph.methods.reports import joined_members
 from stratagraph.models.gate import CallItem
 from stratagraph.types.built import Arrays, Holds
 from stratagraph.types.protocols import Rows, Stored
@@ -96,7 +97,9 @@ class Proposals:
     ) -> Proposals:
         """Proposals of previous `clusters`, and new ones for the places where these are -1."""
         previous_places = np.flatnonzero(clusters >= 0)
-        counts, rows = previous.of_clusters(clusters[previous_places])
+        known = clusters[previous_places]
+        counts = previous.starts[known + 1] - previous.starts[known]
+        rows = ranges(previous.starts[known], counts)
         new = [each for proposals in new_proposals.values() for each in proposals]
         sizes = [len(proposals) for proposals in new_proposals.values()]
         all_counts = np.concatenate([counts, np.array(sizes, np.int64)])
@@ -129,7 +132,8 @@ class Proposals:
 class PreviousProposals:
     """The proposals of the previous index: `clusters`, `entities`, `names` and `by_model` as of `CLUSTERS`.
 
-    Of each summary entity, `counts` holds the number of its proposals, and `first` the first of them, or -1.
+    Those of cluster i are `starts[i]` to `starts[i + 1]`. Of each summary entity, `counts` holds the number
+    of its proposals, and `first` the first of them, or -1.
     """
 
     def __init__(self, previous: Stored | None, entities: int) -> None:
@@ -140,16 +144,11 @@ class PreviousProposals:
         self.names, self.by_model = arrays[PROPOSED], arrays[BY_MODEL]
         self._listed = self._pairs(*arrays[LISTED].T.astype(np.int64))
         self._strengths, self._ids = arrays[STRENGTHS], arrays[IDS]
-        self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
+        self.starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
         rows = np.flatnonzero(self.entities >= 0)  # others have the name of an entity of the graph
         self.counts = np.bincount(self.entities[rows], minlength=summaries)
         self.first = np.full(summaries, -1, np.int64)
         self.first[self.entities[rows[::-1]]] = rows[::-1]
-
-    def of_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
-        """Numbers of proposals of clusters, and the rows of all these proposals."""
-        starts, counts = self._starts[clusters], self._starts[clusters + 1] - self._starts[clusters]
-        return counts, ranges(starts, counts)
 
     def continued(self, clusters: Rows, ranks: Rows) -> Rows:
         """The summary entity that the proposal of a cluster and a rank began, or -1.
@@ -157,8 +156,8 @@ class PreviousProposals:
         `clusters` are previous rows, or -1.
         """
         continued = np.full(len(clusters), -1, np.int64)
-        rows = self._starts[clusters] + ranks
-        places = np.flatnonzero((clusters >= 0) & (rows < self._starts[clusters + 1]))
+        rows = self.starts[clusters] + ranks
+        places = np.flatnonzero((clusters >= 0) & (rows < self.starts[clusters + 1]))
         places = places[self.entities[rows[places]] >= 0]
         owners = self.entities[rows[places]]
         is_first = self.first[owners] == rows[places]
@@ -241,53 +240,44 @@ class SummaryWriter:
         return LayerClusters(level, first + several, indptr, members, clusters.before[several], ids, marks)
 
     async def proposals(self, groups: LayerClusters, types: Sequence[str]) -> Proposals:
-        """The proposals of each cluster: those of the previous index, or new ones."""
-        previous = self._previous
-        before = previous.clusters_of(groups.ids, by_model=self._builder.gate.has_llm)
-        return Proposals.of(before, previous, await self._written(groups, np.flatnonzero(before < 0), types))
-
-    async def _written(
-        self, groups: LayerClusters, places: Rows, types: Sequence[str]
-    ) -> dict[int, list[ProposedSummary]]:
-        """New proposals of the clusters at some places.
+        """The proposals of each cluster: those of the previous index, or new ones.
 
         Without a model there is one, named by the members nearest to its cluster's centre.
         """
-        entities, config, members = self._entities, self._builder.config, map(groups.of, places.tolist())
-        clusters = dict(zip(places.tolist(), members, strict=True))
+        entities, config, gate = self._entities, self._builder.config, self._builder.gate
+        before = self._previous.clusters_of(groups.ids, by_model=gate.has_llm)
+        clusters = {place: groups.of(place) for place in np.flatnonzero(before < 0).tolist()}
         entities.fetch(row for rows in clusters.values() for row in rows)
-        task = summary_task(config.summary_tokens, config.cluster_size)
-        items = (self._item(rows, types) for rows in clusters.values())
         texts = [[entities.node(row).text for row in rows] for rows in clusters.values()]
-        answers = await answered(task, items, texts, config.summary_tokens, self._builder.gate)
+        items = (self._item(*each, types) for each in zip(clusters.values(), texts, strict=True))
+        task = summary_task(config.summary_tokens, config.cluster_size)
+        answers = await answered(task, items, texts, config.summary_tokens, gate)
         summaries = {}
         for (place, rows), answer in zip(clusters.items(), answers, strict=True):
-            cluster = id_of(groups.ids[place])
+            cluster, names = id_of(groups.ids[place]), [entities.name(row) for row in rows]
             if isinstance(answer, Extract):
                 entities.complete = False
-                name = self._central_name(rows)
+                for at, row in enumerate(rows):  # one that is named by its members gives its first name
+                    if entities.named_by_members(row):
+                        names[at] = members_named(names[at])[0]
+                name = cluster_name(names, entities.vectors[rows])
                 summaries[place] = [ProposedSummary(cluster, groups.level, name, "", answer.text, answer.by)]
             else:
-                named = [(entities.name(row), entities.node(row).id) for row in rows]
+                named = [(name, entities.node(row).id) for name, row in zip(names, rows, strict=True)]
                 summaries[place] = proposed(cluster, groups.level, answer, named, entities.notes)
-        return summaries
+        return Proposals.of(before, self._previous, summaries)
 
-    def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:
-        gate, tokens = self._builder.gate, self._builder.config.summary_tokens
-        texts = [self._entities.node(row).text for row in members]
-        values = prompt_values(texts, types, tokens, gate.count_tokens)
+    def _item(self, members: Sequence[int], texts: Sequence[str], types: Sequence[str]) -> CallItem:
+        tokens, count = self._builder.config.summary_tokens, self._builder.gate.count_tokens
+        shown, number = joined_members(texts, MEMBER_TOKENS, count, numbered=True)
+        values = {
+            "entities": shown,
+            "types": ", ".join(types),
+            "words": str(words_for(tokens, number)),
+            "most": str(max(2, min(MOST_ENTITIES, number // 3))),
+        }
         names = ", ".join(self._entities.name(row) for row in members[:3])
         return CallItem(values, names, self._builder.corpus.ids(self._entities.sources_of(members)))
-
-    def _central_name(self, rows: Sequence[int]) -> str:
-        """A name made of central members' names; a member that is itself named so gives its first name."""
-        entities = self._entities
-        names = [entities.name(row) for row in rows]
-        names = [
-            members_named(name)[0] if entities.named_by_members(row) else name
-            for row, name in zip(rows, names, strict=True)
-        ]
-        return cluster_name(names, entities.vectors[rows])
 
     async def add(self, groups: LayerClusters, proposals: Proposals) -> Rows:
         """The row of each proposal's entity: an entity with its name, or a new one for each new name."""
@@ -372,18 +362,24 @@ class SummaryWriter:
         ]
         entities.fetch(row for rows in members for row in rows)
         flat = np.concatenate([np.zeros(0, np.int64), *numbers])
-        summaries = iter(proposals.summaries(flat, self._previous))
+        read = iter(proposals.summaries(flat, self._previous))
         nodes = []
         for own, rows in zip(numbers, members, strict=True):
-            own_summaries = [next(summaries) for _ in own]
+            summaries = [next(read) for _ in own]
             clusters = sorted(id_of(groups.ids[place]) for place in proposals.places[own].tolist())
-            text = _text(own_summaries)
-            identity = content_id("hirag", KIND, str(groups.level), text, *clusters)
+            name = summaries[0].name
+            described = " ".join(dict.fromkeys(each.description for each in summaries if each.description))
+            text = f"{name}: {described}" if described else name
             extra = {
-                **_extra(own_summaries),
+                "name": name,
+                "title": name,
+                "type": next((each.type for each in summaries if each.type), ""),
+                "description": described,
+                "by": next((each.by for each in summaries if each.by != MODEL), MODEL),
                 "members": [entities.node(row).id for row in rows],
-                "summaries": [each.stored() for each in own_summaries],
+                "summaries": [each.stored() for each in summaries],
             }
+            identity = content_id("hirag", KIND, str(groups.level), text, *clusters)
             nodes.append(Node(identity, KIND, groups.level, text, entities.sources_of(rows), extra))
         return nodes, members
 
@@ -411,76 +407,47 @@ class SummaryWriter:
             wanted[row - first] = len(node.extra["summaries"]) != counts[row - first]
         starts = np.searchsorted(rows, np.arange(len(counts) + 1))
         entities.fetch((first + np.flatnonzero(wanted)).tolist())
+        ends = np.cumsum([len(rows) for _, _, rows in self._layers])
         for place in np.flatnonzero(wanted).tolist():
-            summaries = [
-                self._summary(number) for number in order[starts[place] : starts[place + 1]].tolist()
-            ]
-            node = entities.node(first + place)
-            stored = [  # an entity keeps the description and type of the layer that made it
-                (each if each.level == node.level else replace(each, description="", type="")).stored()
-                for each in summaries
-            ]
+            node, stored = entities.node(first + place), []
+            for number in order[starts[place] : starts[place + 1]].tolist():
+                layer = int(np.searchsorted(ends, number, "right"))
+                _, proposals, own = self._layers[layer]
+                at = np.array([number - ends[layer] + len(own)])
+                (each,) = proposals.summaries(at, previous)
+                if each.level != node.level:  # the layer that made an entity describes it
+                    each = replace(each, description="", type="")
+                stored.append(each.stored())
             entities.new_nodes[first + place] = replace(node, extra={**node.extra, "summaries": stored})
             entities.before[place] = -1
 
-    def _summary(self, number: int) -> ProposedSummary:
-        """A proposal by its number among those of all layers."""
-        for _, proposals, rows in self._layers:
-            if number < len(rows):
-                return proposals.summaries(np.array([number]), self._previous)[0]
-            number -= len(rows)
-        raise IndexError(f"there is no proposal {number}")
-
     def arrays(self) -> Arrays:
         """The arrays that `PreviousProposals` reads."""
-        none, layers = np.zeros(0, np.int64), self._layers
-        relations = self._entities.relations
-        clusters = [groups.rows[proposals.places] for groups, proposals, _ in layers]
-        entities = [rows - self._entities.graph.entities for _, _, rows in layers]
-        starts = np.cumsum([0, *map(len, entities)]).tolist()
-        listed = [each.strengths >= 0 for each in relations]
-        pairs = [
-            np.column_stack([each.proposals + start, each.members])[of_each]
-            for each, of_each, start in zip(relations, listed, starts, strict=False)
-        ]
-        strengths = [each.strengths[of_each] for each, of_each in zip(relations, listed, strict=True)]
-        names = [proposals.names for _, proposals, _ in layers]
-        by_model = [proposals.by_model for _, proposals, _ in layers]
-        rows = {
-            CLUSTERS: np.concatenate([none, *clusters]),
-            ENTITIES: np.maximum(np.concatenate([none, *entities]), -1),
-            LISTED: np.concatenate([np.zeros((0, 2), np.int64), *pairs]),
+        pairs, start = [np.zeros((0, 2), np.int64)], 0
+        strengths, names = [np.zeros(0, np.float64)], [np.zeros((0, 2), np.uint64)]
+        clusters, owners, by_model = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.bool_)]
+        for (groups, proposals, rows), each in zip(self._layers, self._entities.relations, strict=True):
+            listed = each.strengths >= 0
+            pairs.append(np.column_stack([each.proposals + start, each.members])[listed])
+            strengths.append(each.strengths[listed])
+            clusters.append(groups.rows[proposals.places])
+            owners.append(rows - self._entities.graph.entities)
+            names.append(proposals.names)
+            by_model.append(proposals.by_model)
+            start += len(rows)
+        numbers = {
+            CLUSTERS: np.concatenate(clusters),
+            ENTITIES: np.maximum(np.concatenate(owners), -1),
+            LISTED: np.concatenate(pairs),
         }
-        measures = {
-            BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *by_model]),
-            STRENGTHS: np.concatenate([np.zeros(0, np.float64), *strengths]),
-        }
+        measures = {BY_MODEL: np.concatenate(by_model), STRENGTHS: np.concatenate(strengths)}
         return (
-            Holds.ROWS.of({name: array.astype(np.int32) for name, array in rows.items()})
+            Holds.ROWS.of({name: array.astype(np.int32) for name, array in numbers.items()})
             | Holds.MEASURES.of(measures)
-            | Holds.CONTENT.of({PROPOSED: np.concatenate([np.zeros((0, 2), np.uint64), *names])})
+            | Holds.CONTENT.of({PROPOSED: np.concatenate(names)})
         )
 
 
 def id_of(mark: Marks) -> str:
     """A cluster's id as it is written in nodes."""
     return mark.astype("<u8").tobytes().hex()
-
-
-def _described(summaries: Sequence[ProposedSummary]) -> str:
-    return " ".join(dict.fromkeys(each.description for each in summaries if each.description))
-
-
-def _text(summaries: Sequence[ProposedSummary]) -> str:
-    name, described = summaries[0].name, _described(summaries)
-    return f"{name}: {described}" if described else name
-
-
-def _extra(summaries: Sequence[ProposedSummary]) -> Mapping[str, Any]:
-    return {
-        "name": summaries[0].name,
-        "title": summaries[0].name,
-        "type": next((each.type for each in summaries if each.type), ""),
-        "description": _described(summaries),
-        "by": next((each.by for each in summaries if each.by != MODEL), MODEL),
-    }

@@ -121,7 +121,9 @@ async def build(builder: Builder) -> Built:
     tables = [attributes, elements, titles]
     contents = _Contents(builder, stated, important, tables, labels, element_labels, vectors, hashes)
     of_nodes = [each.indices[each.indptr[:-1]] for each in (attributes, elements)]
-    first_chunks = np.concatenate([inputs.first_chunks_of_units(), *of_nodes])
+    indptr, indices = graph.sources
+    of_units = np.asarray(indices[indptr[first:-1]], np.int64)
+    first_chunks = np.concatenate([of_units, *of_nodes])
     arrays = drift.arrays() | Holds.ROWS.of({BORDERS: lists[0], MEMBERS: lists[1]})
     continued = None if drift.lapsed else grouped
     with gate.stage("heterograph"):

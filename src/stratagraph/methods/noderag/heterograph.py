@@ -230,14 +230,6 @@ def edge_arrays(edges: EdgeList, layout: TypeBounds) -> Arrays:
     return Holds.ROWS.of(rows) | Holds.MEASURES.of({KINDS: matrix.data - np.uint8(1)})
 
 
-def similar_pairs(arrays: Mapping[str, NDArray[Any]]) -> Rows:
-    """The nodes that similarity joins, each pair once and in order, shape (pairs, 2)."""
-    indptr, far = arrays["walk.indptr"], arrays["walk.indices"]
-    near = np.repeat(np.arange(len(indptr) - 1, dtype=far.dtype), np.diff(indptr))
-    places = np.flatnonzero((arrays[KINDS] >= SIMILAR) & (near < far))
-    return np.column_stack([near[places], far[places]]).astype(np.int64)
-
-
 class Heterograph:
     """The stored heterograph of an opened index."""
 
@@ -342,15 +334,18 @@ def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: Node
     """
     if moved is None or not config.links:
         return semantic_links(nodes, vectors, config)
-    ends = similar_pairs(moved.arrays)
+    indptr, far = moved.arrays["walk.indptr"], moved.arrays["walk.indices"]
+    near = np.repeat(np.arange(len(indptr) - 1, dtype=far.dtype), np.diff(indptr))
+    places = np.flatnonzero((moved.arrays[KINDS] >= SIMILAR) & (near < far))  # each pair once, in order
+    ends = np.column_stack([near[places], far[places]]).astype(np.int64)
     pairs = moved.now[ends]
     place = np.full(len(moved.rows_before), -1, np.int64)
     place[nodes] = np.arange(len(nodes))
     stays = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0)
-    near = nearest_of(vectors, np.flatnonzero(moved.rows_before[nodes] < 0), config.links)
+    new = nearest_of(vectors, np.flatnonzero(moved.rows_before[nodes] < 0), config.links)
     lost = np.compress(~stays, ends, axis=0)  # in a sixth of the time that a mask as index takes
     replacements = relinked(lost, np.where(moved.now >= 0, place[moved.now], -1), vectors)
-    return np.concatenate([np.compress(stays, pairs, axis=0), nodes[near], nodes[replacements]])
+    return np.concatenate([np.compress(stays, pairs, axis=0), nodes[new], nodes[replacements]])
 
 
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:

@@ -71,11 +71,6 @@ class BuildInputs:
         indptr, indices = self.graph.sources
         return united(indices[indptr[row] : indptr[row + 1]] for row in rows)
 
-    def first_chunks_of_units(self) -> Rows:
-        """The first chunk that each unit came from, shape (units,)."""
-        indptr, indices = self.graph.sources
-        return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
-
     @cached_property
     def marks(self) -> Marks:
         """The mark of each row as what statements say of it.
