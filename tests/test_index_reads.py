@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import stratagraph as sg
-from stratagraph.errors import ClosedIndex
 from stratagraph.testing import FakeEmbedder
 
 DOCUMENTS = [
@@ -95,22 +94,6 @@ def test_a_private_index_is_kept_by_its_copy(split: sg.Index, tmp_path: Path) ->
     with sg.open_index(tmp_path / "kept", embedder=sg.HashingEmbedder()) as kept:
         assert kept.insert([sg.Document("new", "A new tale.")]).added == ("new",)
         assert len(kept.find_chunks(["n1", "n2"])) == 3
-
-
-def test_a_closed_index_says_so(index: sg.Index, tmp_path: Path) -> None:
-    index.documents()
-    index.close()
-    for read in (
-        index.documents,
-        index.chunks,
-        lambda: index.chunks(["ferry"]),
-        lambda: index.find_chunks(["ferry"]),
-        lambda: index.copy_to(tmp_path / "copy"),
-        lambda: index.copy_to(index.path),
-    ):
-        with pytest.raises(ClosedIndex):
-            read()
-    assert not (tmp_path / "copy").exists()
 
 
 def test_an_index_is_warmed_without_asking_a_foreign_embedder(tmp_path: Path) -> None:

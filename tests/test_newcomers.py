@@ -155,11 +155,13 @@ def test_opening_an_empty_folder(tmp_path: Path) -> None:
 
 def test_asking_after_closing(tmp_path: Path) -> None:
     kept, temporary = build(path=tmp_path / "idx"), build()
+    assert kept.documents()
     for each in (kept, temporary):
         each.close()
         each.close()
-    with pytest.raises(ClosedIndex, match="open it again with open_index"):
-        kept.retrieve("ferry")
+    for read in (kept.documents, kept.chunks, lambda: kept.retrieve("ferry")):
+        with pytest.raises(ClosedIndex, match="open it again with open_index"):
+            read()
     with pytest.raises(ClosedIndex, match=r"was a temporary one; .*path=\.\.\."):
         temporary.retrieve("ferry")
 

@@ -235,7 +235,18 @@ class Loose:
         drafts: dict[str, PassageDraft] = {}
         described = {mention.name for mention in self._entities.values() if mention.description}
         for owner in dict.fromkeys([*self._relations, *described]):
-            draft, lines = self._statements(owner)
+            draft, lines = PassageDraft(self._notes), []
+            mention = self._entities.get(key_of(owner))
+            if mention is not None and mention.name == owner and mention.description:
+                draft.entity(mention)
+                kind = f" ({mention.type})" if mention.type else ""
+                lines.append(f"{mention.name}{kind}: {mention.description}")
+            for relation in self._relations.get(owner, ()):
+                for end in (relation.source, relation.target):
+                    if (other := self._entities.get(key_of(end))) and end not in draft:
+                        draft.entity(EntityMention(end, other.type))
+                draft.relation(relation)
+                lines.append(relation.description)
             key = f"graph:{owner if is_name(owner) else content_id(owner)}"
             text = "\n".join(lines)
             chunks[key] = Chunk(text, key, 0, 0, len(text), {"origin": "graph"}, ref=key)
@@ -248,18 +259,3 @@ class Loose:
             elif key not in used:
                 self._notes["entities without source text, description or relation: left out"] += 1
         return chunks, drafts
-
-    def _statements(self, owner: str) -> tuple[PassageDraft, list[str]]:
-        draft, lines = PassageDraft(self._notes), []
-        mention = self._entities.get(key_of(owner))
-        if mention is not None and mention.name == owner and mention.description:
-            draft.entity(mention)
-            kind = f" ({mention.type})" if mention.type else ""
-            lines.append(f"{mention.name}{kind}: {mention.description}")
-        for relation in self._relations.get(owner, ()):
-            for end in (relation.source, relation.target):
-                if (mention := self._entities.get(key_of(end))) and end not in draft:
-                    draft.entity(EntityMention(end, mention.type))
-            draft.relation(relation)
-            lines.append(relation.description)
-        return draft, lines
