@@ -55,8 +55,11 @@ SHORT = 80
 Of 0, 60, 80, 120 and 200 none is .01 better than another on five corpora and the demo, by answers in 350 to
 2,000 tokens; with 80 there are a third fewer statements, and those of a chat keep their speaker.
 """
+LONGEST_TOKEN = 16
+"""Characters of a token, on average over a text, at most."""
+MISSES = 4
+"""Best statements that do not fit, one after the other, after which what is left of a budget stays empty."""
 _LONGEST_QUESTION = 2000  # characters whose words are looked for
-_NEVER = 1 << 40  # costs more tokens than any budget has
 _GAP, _ROWS_GAP = " \u2026 ", "\n\u2026\n"
 _BREAKS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029"
 _LIKE_A_NUMBER = re.compile(  # in folded texts; a bounded number of breaks inside keeps it linear
@@ -240,22 +243,19 @@ def pack(
         rows = [rows[row] for row in likely.tolist()]
         measured = vectors[likely], known[likely], similar[likely]
     said = [read[at].statements[order].shown(read[at].text) for at, order in rows]
-    written = [_WORD.findall(text) for text in said]
-    weights = _words_in(question, said, written)
+    written = [] if measured is not None and heads is None else [_WORD.findall(text) for text in said]
+    weights = _words_in(question, said, written) if written else np.zeros((len(rows), 0))
     if every:
         chosen = list(range(len(rows)))
+    elif measured is not None:
+        chosen = _chosen(read, rows, max_tokens, count_tokens, _ByVectors(said, *measured))
     else:
-        choice = _Choice(read, rows, written, count_tokens)
-        scores: _ByWords | _ByVectors
-        if measured is not None:
-            scores = _ByVectors(written, *measured)
-        else:
-            ranked = [
-                SIMILAR * similarities[each.place] - RANK * log(rank) / log(20)
-                for rank, each in enumerate(read, 1)
-            ]
-            scores = _ByWords(question, read, written, weights, choice, ranked)
-        chosen = choice.within(max_tokens, scores)
+        ranked = [
+            SIMILAR * similarities[each.place] - RANK * log(rank) / log(20)
+            for rank, each in enumerate(read, 1)
+        ]
+        by_words = _ByWords(question, read, rows, written, weights, ranked)
+        chosen = _chosen(read, rows, max_tokens, count_tokens, by_words)
     asked = weights.sum(axis=1).tolist()
     while True:
         orders = defaultdict[int, list[int]](list)
@@ -272,7 +272,9 @@ def pack(
         chosen.pop()
 
 
-def _fit(pieces: Iterable[Piece], max_tokens: int, count_tokens: CountTokens) -> bool:
+def _fit(pieces: Sequence[Piece], max_tokens: int, count_tokens: CountTokens) -> bool:
+    if sum(len(piece.text) for piece in pieces) > LONGEST_TOKEN * max_tokens:
+        return False
     for piece in pieces:
         max_tokens -= count_tokens(str(piece)) + 1
         if max_tokens < 0:
@@ -288,51 +290,45 @@ def beginning(question: str, text: str, max_tokens: int, count_tokens: CountToke
     return whole_fields(best, max_tokens, count_tokens)
 
 
-class _Choice:
-    """Which statements fit a budget, with the lines above them. `rows` are places of texts and statements."""
+def _chosen(
+    texts: Sequence[_Text],
+    rows: Sequence[tuple[int, int]],
+    budget: int,
+    count_tokens: CountTokens,
+    scores: _ByWords | _ByVectors,
+) -> list[int]:
+    """Rows of statements that fit a budget with the lines above them; the best of the first text leads.
 
-    def __init__(
-        self,
-        texts: Sequence[_Text],
-        rows: Sequence[tuple[int, int]],
-        written: Sequence[Sequence[str]],
-        count_tokens: CountTokens,
-    ) -> None:
-        self.at = np.array([at for at, _ in rows], np.int64)
-        self.statements = [texts[at].statements[order] for at, order in rows]
-        places = zip(rows, self.statements, strict=True)
-        own = [texts[at].text[each.start : each.end] for (at, _), each in places]
-        self._costs = np.array([count_tokens(text) + 1 for text in own], np.int64)
-        self.above = defaultdict[tuple[int, tuple[str, ...]], list[int]](list)  # rows that need these lines
-        for row, ((at, _), each) in enumerate(zip(rows, self.statements, strict=True)):
-            self.above[at, ()].append(row)
-            if each.heads:
-                self.above[at, each.heads].append(row)
-        self._extra = {
-            (at, heads): count_tokens("\n".join(heads) or str(Piece(texts[at].place, texts[at].head))) + 2
-            for at, heads in self.above
-        }
-        for key, needing in self.above.items():
-            self._costs[needing] += self._extra[key]
-        self._costs[_repeats(own, written)] = _NEVER
-
-    def within(self, budget: int, scores: _ByWords | _ByVectors) -> list[int]:
-        """Rows of statements that fit a budget, best first; one of the first text leads."""
-        costs, above, chosen = self._costs, dict(self.above), list[int]()
-        while True:
-            fits = costs <= budget
-            if not chosen:
-                fits &= self.at == 0
-            best = int(np.argmax(np.where(fits, scores.now, -np.inf)))
-            if not fits[best]:
-                return chosen
-            chosen.append(best)
-            budget -= int(costs[best])
-            costs[best] = _NEVER
-            at, each = int(self.at[best]), self.statements[best]
-            for heads in {(), each.heads}:
-                costs[above.pop((at, heads), [])] -= self._extra[at, heads]
-            scores.take(best)
+    `rows` are places of texts and statements. Only the tokens of statements that come to be chosen are
+    counted. What does not fit once never does: what is left shrinks by all that others pay for shared lines.
+    """
+    at = np.array([at for at, _ in rows], np.int64)
+    left, misses = at == 0, 0
+    above: set[tuple[int, tuple[str, ...]]] = set()  # lines that stand there already
+    earlier: set[str] = set()
+    chosen: list[int] = []
+    while misses < MISSES and left.any():
+        best = int(np.argmax(np.where(left, scores.now, -np.inf)))
+        left[best] = False
+        text, each = texts[at[best]], texts[at[best]].statements[rows[best][1]]
+        own = text.text[each.start : each.end]
+        key = " ".join(_WORD.findall(without_added(own))).lower()
+        if key in earlier:
+            continue
+        missing = {(text.place, heads) for heads in ((), each.heads)} - above
+        lines = ["\n".join(heads) or str(Piece(text.place, text.head)) for _, heads in missing]
+        cost = count_tokens("\n".join([*lines, own])) + len(lines) + 1
+        if cost > budget:
+            misses += bool(chosen)
+            continue
+        if not chosen:
+            left |= at > 0
+        budget, misses = budget - cost, 0
+        chosen.append(best)
+        above |= missing
+        earlier.add(key)
+        scores.take(best)
+    return chosen
 
 
 class _ByWords:
@@ -342,19 +338,19 @@ class _ByWords:
         self,
         question: str,
         texts: Sequence[_Text],
+        rows: Sequence[tuple[int, int]],
         written: Sequence[Sequence[str]],
         weights: NDArray[np.float64],
-        choice: _Choice,
         scores: Sequence[float],
     ) -> None:
-        self._at, self._weights = choice.at, weights
-        self._plain = np.array(scores)[choice.at]
-        for (_, heads), own in choice.above.items():
-            if not (heads or choice.statements[own[0]].record):
-                self._plain[own[0]] += FIRST
+        self._at, self._weights = np.array([at for at, _ in rows], np.int64), weights
+        self._plain = np.array(scores)[self._at]
+        for row, (at, order) in enumerate(rows):
+            if not (order or texts[at].statements[0].record):
+                self._plain[row] += FIRST
         titles = [_WORD.findall(each.head) for each in texts]
-        self._names, self._shared = _names_in(question, written, titles, choice.at)
-        self._links, self._unsaid = np.zeros(len(choice.at)), np.ones(weights.shape[1])
+        self._names, self._shared = _names_in(question, written, titles, self._at)
+        self._links, self._unsaid = np.zeros(len(rows)), np.ones(weights.shape[1])
         self._followed: set[str] = set()
 
     @property
@@ -376,19 +372,22 @@ class _ByVectors:
     """Scores of statements by maximal marginal relevance; `known` tells which have vectors."""
 
     def __init__(
-        self,
-        written: Sequence[Sequence[str]],
-        vectors: Vectors,
-        known: NDArray[np.bool_],
-        similar: NDArray[np.float64],
+        self, said: Sequence[str], vectors: Vectors, known: NDArray[np.bool_], similar: NDArray[np.float32]
     ) -> None:
-        self._vectors, self._known, self._similar = vectors, known, similar
-        self._repeated = np.zeros(len(written))
-        self._words = {row: {*map(str.lower, written[row])} for row in np.flatnonzero(~known).tolist()}
-        self._written, self._said = written, set[str]()
+        self._said, self._vectors, self._known, self._similar = said, vectors, known, similar
+        self._repeated, self._part = np.zeros(len(said), np.float32), np.zeros(len(said), np.float32)
+        self._having = defaultdict[str, list[int]](list)  # the statements without a vector that have a word
+        for row in np.flatnonzero(~known).tolist():
+            words = self._words(row)
+            self._part[row] = 1 / max(len(words), 1)
+            for word in words:
+                self._having[word].append(row)
+
+    def _words(self, row: int) -> set[str]:
+        return set(_WORD.findall(self._said[row].lower()))
 
     @property
-    def now(self) -> NDArray[np.float64]:
+    def now(self) -> NDArray[np.float32]:
         """The score of each statement beside those that were taken."""
         return MMR * self._similar - (1 - MMR) * self._repeated
 
@@ -396,9 +395,9 @@ class _ByVectors:
         """Count a statement among those that were taken."""
         if self._known[row]:
             np.maximum(self._repeated, self._vectors @ self._vectors[row], out=self._repeated)
-        self._said.update(map(str.lower, self._written[row]))
-        for other, words in self._words.items():
-            self._repeated[other] = len(words & self._said) / max(len(words), 1)
+        for word in self._words(row) & self._having.keys() if self._having else ():
+            having = self._having.pop(word)
+            self._repeated[having] += self._part[having]
 
 
 def _measured(
@@ -407,10 +406,10 @@ def _measured(
     similarities: Sequence[float],
     aims: Vectors,
     vectors: Sequence[Vectors | None],
-) -> tuple[Vectors, NDArray[np.bool_], NDArray[np.float64]]:
+) -> tuple[Vectors, NDArray[np.bool_], NDArray[np.float32]]:
     """The vectors of statements, which of them are known, and how similar each is to what is asked for."""
     measured = np.zeros((len(rows), aims.shape[1]), np.float32)
-    similar = np.array([similarities[texts[at].place] for at, _ in rows], np.float64)
+    similar = np.array([similarities[texts[at].place] for at, _ in rows], np.float32)
     start = 0
     for each in texts:
         own = vectors[each.place]
@@ -438,13 +437,13 @@ def _names_in(
         for word in filter(_NAME.match, set().union(*words_in))
         if (name := word.lower()) not in asked
     }
-    counts = Counter(chain.from_iterable({named[word] for word in named.keys() & own} for own in words_in))
+    counts = Counter(name for own in words_in for name in {named[word] for word in own if word in named})
     named = {word: name for word, name in named.items() if counts[name] > 1}
-    entitled = [{named[word] for word in named.keys() & words} for words in titles]
+    entitled = [{named[word] for word in words if word in named} for words in titles]
     rows = defaultdict[str, list[int]](list)
     names = []
     for row, (words, place) in enumerate(zip(said, at.tolist(), strict=True)):
-        names.append({named[word] for word in named.keys() & words} | entitled[place])
+        names.append({*(named[word] for word in words if word in named), *entitled[place]})
         for name in names[row]:
             rows[name].append(row)
     most = log(1 + len(titles))
@@ -469,8 +468,9 @@ def _words_in(question: str, sentences: Sequence[str], words: Sequence[Sequence[
     }
     has = np.zeros((len(sentences), len(spaced) + len(pairs)), np.bool_)
     for row, own in enumerate(words):
-        for word in columns.keys() & own:
-            has[row, columns[word]] = True
+        for word in own:
+            if word in columns:
+                has[row, columns[word]] = True
     for column, pair in enumerate(pairs, len(spaced)):
         has[:, column] = [pair in text for text in sentences]
     count = has.sum(axis=0)
@@ -494,15 +494,3 @@ def _stems(question: str) -> tuple[list[str], list[str]]:
         elif word not in small and len(word) > 1:
             spaced[_ENDINGS.sub("", word)] = None
     return list(spaced), list(pairs)
-
-
-def _repeats(texts: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
-    """Which statements have the same words as an earlier one; words that were added to them do not count."""
-    earlier: set[str] = set()
-    repeats = np.zeros(len(words), np.bool_)
-    for row, (text, own) in enumerate(zip(texts, words, strict=True)):
-        plain = without_added(text)
-        key = " ".join(own if plain is text else _WORD.findall(plain)).lower()
-        repeats[row] = key in earlier
-        earlier.add(key)
-    return repeats

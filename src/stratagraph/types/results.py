@@ -355,9 +355,12 @@ class Retrieval:
         """
         room = max_tokens
         while room > 0:
-            pieces = self._dated(self._packed(texts, room, heads))
+            pieces = self._packed(texts, room, heads)
+            if not any(self.hits[piece.place].date for piece in pieces):
+                return pieces
+            pieces = self._dated(pieces)
             over = self.count_tokens(joined(pieces)) - max_tokens
-            if over <= 0 or not any(self.hits[piece.place].date for piece in pieces):
+            if over <= 0:
                 return pieces
             room -= over
         return self._packed(texts, max_tokens, heads)
@@ -396,7 +399,8 @@ class Retrieval:
             )
             own = [each._replace(place=places[each.place]) for each in packed]
             pieces += own
-            left -= self.count_tokens(joined(own)) + 2 if own else 0
+            if own and number + 1 < len(groups):
+                left -= self.count_tokens(joined(own)) + 2
         if pieces:
             return sorted(pieces)
         first = next((place for place, text in enumerate(texts) if text.strip()), None)
