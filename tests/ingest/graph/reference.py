@@ -22,11 +22,12 @@ Records = tuple[list[Entity], list[NamedRelation], list[Unit]]
 def grouped(
     corpus: Sequence[Extraction], renamed: Sequence[Mapping[str, str]] = ()
 ) -> tuple[Records, dict[str, int]]:
-    """Entities, relations and units in the order of rows, and the notes."""
+    """Entities and relations in the order of rows, units in that of texts, and the notes."""
     flat = Flat(corpus)
     graph = Grouping(flat.arrays(), renamed)
     extracted: Any = SimpleNamespace(keys=np.arange(len(corpus), dtype=np.uint64))
-    return GraphLayout(graph, extracted, flat.texts(), None).records(), +graph.notes
+    entities, relations, units = GraphLayout(graph, extracted, flat.texts(), None).records()
+    return (entities, relations, sorted(units)), +graph.notes
 
 
 def names_of(corpus: Sequence[Extraction]) -> set[str]:

@@ -2,8 +2,8 @@
 
 Names and terms are decided over by the corpus, then follow entities, relations and semantic units. The result
 depends only on what the chunks state: another order of changes gives the same graph, and a deleted chunk
-leaves no trace. Rows of entities are in the order of canonical names, relations in that of their two rows;
-units are put in order by `unit_order`, which reads texts.
+leaves no trace. Rows of entities are in the order of canonical names, relations in that of their two rows,
+units in that of their marks.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GroupedRelations:
 
 @dataclass(frozen=True)
 class Units:
-    """Semantic units, which are one if their texts and entities are, by `marks`."""
+    """Semantic units, which are one if their texts and entities are, in the order of their `marks`."""
 
     texts: Keys
     entities: Lists
@@ -88,7 +88,7 @@ class Grouping:
     kinds
         The types of entities.
     entities, relations, units
-        See their classes; units are in no order.
+        See their classes.
     notes
         Counts of what was dropped.
     """

@@ -6,7 +6,7 @@ made of, so rows with a known mark are copied, and nothing of them is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -77,8 +77,6 @@ class GraphLayout:
 
     Attributes
     ----------
-    graph, units
-        The graph, and its units in the order of texts, then of entities.
     rows_before_by_kind
         The previous row of each entity, relation and unit, or -1, as three arrays. Each counts from the first
         row of its kind.
@@ -118,9 +116,7 @@ class GraphLayout:
             by_kind.append(rows_before)
         self._texts = dict(texts)
         self._read(extracted, [np.flatnonzero(each < 0) for each in by_kind])
-        by_text = self._unit_order(by_kind[2])
-        self.units = graph.units.at(by_text)
-        self.rows_before_by_kind = by_kind[0], by_kind[1], by_kind[2][by_text]
+        self.rows_before_by_kind = by_kind
         self.fresh = [np.flatnonzero(each < 0) for each in self.rows_before_by_kind]
         self.rows_before = np.concatenate(
             [
@@ -128,11 +124,8 @@ class GraphLayout:
                 for each, start in zip(self.rows_before_by_kind, starts, strict=False)
             ]
         )
-        place = np.empty_like(by_text)
-        place[by_text] = np.arange(len(by_text))
-        naming = self._naming.at(self.fresh[ENTITIES])
-        self.naming = Lists.of_distinct(naming.owners, place[naming.values], len(self.fresh[ENTITIES]))
-        lists = graph.entities.chunks, graph.relations.chunks, self.units.chunks
+        self.naming = self._naming.at(self.fresh[ENTITIES])
+        lists = graph.entities.chunks, graph.relations.chunks, self.graph.units.chunks
         self.indptr = borders(np.concatenate([np.diff(each.starts) for each in lists]))
         self.indices = np.concatenate([each.values for each in lists])
         self.arrays: dict[str, NDArray[Any]] = {
@@ -140,9 +133,9 @@ class GraphLayout:
             "relations.ends": graph.relations.ends,
             "relations.weights": graph.relations.weights.astype(np.float32),
             "relations.described": graph.relations.apart,
-            "units.indptr": self.units.entities.starts,
-            "units.indices": self.units.entities.values,
-            MARKS: np.concatenate([marks[0], marks[1], marks[2][by_text]]),
+            "units.indptr": self.graph.units.entities.starts,
+            "units.indices": self.graph.units.entities.values,
+            MARKS: np.concatenate(marks),
         }
 
     def _marks(self, chunks: Marks) -> tuple[Marks, Marks, Marks]:
@@ -189,38 +182,6 @@ class GraphLayout:
         if missing := [at for at, key in enumerate(keys.tolist()) if key not in self._texts]:
             self._texts |= read_texts(extracted, keys[missing], chunks[missing])
 
-    def _unit_order(self, rows_before: Rows) -> Rows:
-        """The order of units by their texts, then by their entities.
-
-        Those of the previous graph keep their order. The places of the others among them are found by
-        bisections that advance together: each round reads all texts that it compares with in one call.
-        """
-        units = self.graph.units
-        stay = np.flatnonzero(rows_before >= 0)
-        stay = stay[np.argsort(rows_before[stay])]
-
-        def keys(rows: Rows, texts: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
-            named = units.entities.at(rows)
-            return list(zip(texts, named.split(named.values.tolist()), strict=True))
-
-        new = np.flatnonzero(rows_before < 0)
-        sort_keys = keys(new, self._said(units.texts[new]))
-        by_text = sorted(range(len(new)), key=sort_keys.__getitem__)
-        new, sort_keys = new[by_text], [sort_keys[at] for at in by_text]
-        low, high = np.zeros(len(new), np.int64), np.full(len(new), len(stay), np.int64)
-        while len(unfinished := np.flatnonzero(low < high)):
-            assert self._previous is not None
-            middle, which = np.unique((low[unfinished] + high[unfinished]) // 2, return_inverse=True)
-            rows = stay[middle]
-            texts = self._previous.texts((self._first_unit + rows_before[rows]).tolist())
-            compared = keys(rows, texts)
-            for at, number in zip(unfinished.tolist(), which.tolist(), strict=True):
-                if compared[number] < sort_keys[at]:
-                    low[at] = middle[number] + 1
-                else:
-                    high[at] = middle[number]
-        return np.insert(stay, low, new)
-
     # Records of fresh rows
 
     def records(self) -> tuple[list[Entity], list[NamedRelation], list[Unit]]:
@@ -237,7 +198,7 @@ class GraphLayout:
             chunks.split(chunks.values.tolist()),
             *(each.split(strings.texts(strings.find(each.values))) for each in types),
         )
-        units = self.units.at(self.fresh[UNITS])
+        units = self.graph.units.at(self.fresh[UNITS])
         names = self._names(units.entities.values)
         named = units.entities.split([names[row] for row in units.entities.values.tolist()])
         of_units = units.chunks.split(units.chunks.values.tolist())
@@ -267,8 +228,8 @@ class GraphLayout:
     def unit_texts(self, entities: Sequence[Entity], *, whole: bool) -> list[list[str]]:
         """The texts of the units that name each fresh entity.
 
-        An entity without a description has the first `MOST_UNITS`, which describe it. Other entities have all
-        their units if `whole`, else none.
+        An entity without a description has the first `MOST_UNITS`, sorted, which describe it. Other entities
+        have all their units if `whole`, else none.
         """
         wanted = [
             named[: MOST_UNITS if not entity.fragments else None if whole else 0]
@@ -277,12 +238,12 @@ class GraphLayout:
         rows = distinct(np.array(list(chain.from_iterable(wanted)), np.int64))
         rows_before = self.rows_before_by_kind[2][rows]
         new = rows[rows_before < 0]
-        texts = dict(zip(new.tolist(), self._said(self.units.texts[new]), strict=True))
+        texts = dict(zip(new.tolist(), self._said(self.graph.units.texts[new]), strict=True))
         if (rows_before >= 0).any():
             assert self._previous is not None
             previous = self._previous.texts((self._first_unit + rows_before[rows_before >= 0]).tolist())
             texts |= zip(rows[rows_before >= 0].tolist(), previous, strict=True)
-        return [[texts[row] for row in each] for each in wanted]
+        return [sorted(texts[row] for row in each) for each in wanted]
 
     # Arrays
 

@@ -1,6 +1,6 @@
 """The graph of the corpus as a stage: extractions grouped, described, and laid out as nodes and arrays.
 
-Rows of nodes are entities (sorted by canonical name), then relations (by pair), then semantic units.
+Rows of nodes are entities (by canonical name), then relations (by pair), then semantic units (by mark).
 """
 
 from __future__ import annotations
