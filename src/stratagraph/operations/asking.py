@@ -79,20 +79,10 @@ class Asking:
                         "decompose asks a chat model for the names in the question", "decompose"
                     )
                     entities = await decompose(text, self.gate)
-                question = await self._embedded(
-                    SearchQuestion(
-                        text[:LONGEST],
-                        _NO_VECTOR,
-                        arguments.k or DEFAULT_K,
-                        method,
-                        options,
-                        arguments.where,
-                        entities,
-                        arguments.fill,
-                        arguments.rank,
-                        None if arguments.recency is None else float(arguments.recency),
-                    )
-                )
+                recency = None if arguments.recency is None else float(arguments.recency)
+                what = text[:LONGEST], _NO_VECTOR, arguments.k or DEFAULT_K, method, options
+                how = arguments.where, entities, arguments.fill, arguments.rank, recency
+                question = await self._embedded(SearchQuestion(*what, *how))
             guidance = None
             if arguments.guided:
                 hits, trace, guidance = await self._guided(question, arguments, overview_k)
@@ -111,25 +101,10 @@ class Asking:
             trace = tuple({**each, **common} for each in trace)
             recorded.set({"stratagraph.method": method, "stratagraph.hits": len(hits)})
         usage = replace(self.gate.ledger.total - before, seconds=time.perf_counter() - began)
-        return Retrieval(
-            text,
-            method,
-            hits,
-            trace,
-            usage,
-            question.vector,
-            options,
-            self.gate.count_tokens,
-            SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
-            self.gate.cost,
-            guidance,
-            alone,
-            unknown,
-            words,
-            filtered,
-            undated,
-            await self._theme(question, hits, guidance),
-        )
+        painter = SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question))
+        found = text, method, hits, trace, usage, question.vector, options, self.gate.count_tokens, painter
+        told = self.gate.cost, guidance, alone, unknown, words, filtered, undated
+        return Retrieval(*found, *told, await self._theme(question, hits, guidance))
 
     async def _theme(
         self, question: SearchQuestion, hits: Sequence[Hit], guidance: Guidance | None
@@ -139,9 +114,8 @@ class Asking:
         if question.method == WALK or not (overview or question.theme is not None):
             return None
         statements = await aside(self.reader.statements, question.method, hits)
-        queries = (
-            [query for step in guidance.steps for query in step.queries] if guidance and overview else []
-        )
+        steps = guidance.steps if guidance is not None and overview else ()
+        queries = [query for step in steps for query in step.queries]
         aims = [question.vector, *[await self._vector(query[:LONGEST]) for query in queries]]
         return Theme(np.stack(aims), statements) if statements else None
 
@@ -158,10 +132,7 @@ class Asking:
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
     ) -> TracedHits:
-        """The hits whose cosine with the question is at least `least`; the trace holds the cosine.
-
-        Of a passage it is that of its stored vector; the texts of other hits are embedded.
-        """
+        """The hits whose cosine with the question, of stored vectors for passages, is at least `least`."""
         snapshot = self.reader.snapshot
         passages = [place for place, hit in enumerate(hits) if hit.kind == "chunk"]
         others = [place for place, hit in enumerate(hits) if hit.kind != "chunk"]
@@ -241,11 +212,8 @@ class Asking:
         return replace(question, theme=theme, vector=await self._vector(theme or question.text))
 
     async def _vector(self, text: str) -> Vectors:
-        """The vector of a question's beginning; a model would take minutes for a megabyte.
-
-        For an empty index, in which there is nothing to compare it with, no embedder is asked.
-        """
-        if not self.reader.snapshot.size:
+        """The vector of a question's beginning; a model would take minutes for a megabyte."""
+        if not self.reader.snapshot.size:  # there is nothing to compare it with
             return np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
         vector = self.recent_vectors.get(text)
         if vector is None:
@@ -323,12 +291,9 @@ class Asking:
         """The given retrieval, or a new one for a question."""
         if isinstance(question, Retrieval):
             return await self._checked(question, arguments)
-        method = self._method(arguments)
-        guided = arguments.guided
-        if guided is None:
-            guided = self.gate.has_llm
         overview_k = ANSWERED if arguments.k is None else None
-        k = arguments.k or get_way(method).answer_k
+        k = arguments.k or get_way(self._method(arguments)).answer_k
+        guided = self.gate.has_llm if arguments.guided is None else arguments.guided
         arguments = replace(arguments, k=k, guided=guided)
         retrieval = (await self.retrieve(question, arguments, overview_k=overview_k)).chosen()
         if how.on_retrieved is not None:
