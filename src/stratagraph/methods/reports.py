@@ -139,7 +139,7 @@ async def write_reports(
         name=_PROMPTS[form].name,
         prompt=_PROMPTS[form],
         parse=json_as(FindingsSchema if long else ReportSchema),
-        placeholder=_long_placeholder if long else _placeholder,
+        placeholder=_placeholder,
         schema=FindingsSchema if long else ReportSchema,
         expected_output_tokens=length + 30,
     )
@@ -198,18 +198,17 @@ def joined_members(
 
 
 def _placeholder(values: Mapping[str, str]) -> ReportSchema:
-    """The answer that an estimate assumes: as many words of the members as the prompt allows."""
+    """The answer that an estimate assumes: as many words of the members as the prompt allows.
+
+    With findings, the first words of each member, of no more members than usual.
+    """
     text = values["members"].replace(_OPEN, "").replace(_CLOSE, "")
-    title, summary = first_words(text, 6), first_words(text, int(values["words"]))
-    return ReportSchema(title=title or "title", summary=summary or "summary")
-
-
-def _long_placeholder(values: Mapping[str, str]) -> FindingsSchema:
-    """The same with the first words of each member as a finding, of no more members than usual."""
-    short = _placeholder(values)
+    title, summary = first_words(text, 6) or "title", first_words(text, int(values["words"])) or "summary"
+    if "findings" not in values:
+        return ReportSchema(title=title, summary=summary)
     members = values["members"].removeprefix(_OPEN).removesuffix(_CLOSE).split(f"{_CLOSE}\n{_OPEN}")
     findings = [
         FindingSchema(text=first_words(text, FINDING_WORDS), members=[number])
         for number, text in enumerate(members[:USUAL_FINDINGS], 1)
     ]
-    return FindingsSchema(title=short.title, summary=short.summary, findings=findings)
+    return FindingsSchema(title=title, summary=summary, findings=findings)

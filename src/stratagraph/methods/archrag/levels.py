@@ -163,11 +163,8 @@ class Partition:
 
 def entity_level(builder: Builder) -> LevelGraph:
     """The corpus' graph as level 0."""
-    graph, marks, rows_before = (
-        builder.graph,
-        builder.row_marks,
-        np.full(builder.graph.entities, -1, np.int64),
-    )
+    graph, marks = builder.graph, builder.row_marks
+    rows_before = np.full(graph.entities, -1, np.int64)
     if graph.before is not None:
         rows_before = np.where(graph.before.alike, graph.before.rows_before[: graph.entities], -1)
 

@@ -182,7 +182,7 @@ class Layers:
 async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> Layers:
     """Alg. 1, with the meta types X. Entities whose vectors are zero, the rows `zeros`, are in no layer."""
     config = builder.config
-    entities = await asyncio.to_thread(Entities.of, builder)
+    entities = await asyncio.to_thread(Entities, builder)
     writer = SummaryWriter(builder, entities)
     drift = Drift(entities.count)
     if builder.grouped is not None:  # entities of the basic graph that came or went

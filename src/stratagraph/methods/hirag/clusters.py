@@ -123,19 +123,13 @@ def _resized(vectors: Vectors, clusters: Clusters, wanted: int, config: HiRAGCon
     founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
         if len(groups[place]) > _SMALLEST:
-            groups[place], rest = _halved(vectors, groups[place])
+            centred = vectors[groups[place]] - vectors[groups[place]].mean(axis=0)
+            axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+            side = groups[place][np.argsort(centred @ axis, kind="stable")]  # cut at the median
+            groups[place], rest = np.sort(side[len(side) // 2 :]), np.sort(side[: len(side) // 2])
             founded.append(rest)
             before[place] = -1
     return _in_order(_grown(groups, before, founded))
-
-
-def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
-    """The members on either side of the median along their principal axis."""
-    centred = vectors[rows] - vectors[rows].mean(axis=0)
-    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
-    side = rows[np.argsort(centred @ axis, kind="stable")]
-    half = len(side) // 2
-    return np.sort(side[half:]), np.sort(side[:half])
 
 
 def _grown(groups: Sequence[Rows], before: Rows, founded: Sequence[Rows]) -> Clusters:
@@ -164,8 +158,7 @@ def _measured(vectors: Vectors, clusters: Clusters) -> Measures:
 
 def _sums(vectors: Vectors, clusters: Clusters) -> NDArray[np.float32]:
     """The sum of each cluster's vectors, shape (clusters, dimension)."""
-    shape = len(clusters.before), len(vectors)
-    ones = np.ones(len(clusters.rows), np.float32)
+    shape, ones = (len(clusters.before), len(vectors)), np.ones(len(clusters.rows), np.float32)
     members = csr_array((ones, clusters.rows, clusters.indptr), shape=shape).tocsc().T
     sums = np.zeros((shape[0], vectors.shape[1]), np.float32)
     for start, block in blocks(vectors):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,71 +14,50 @@ from stratagraph.ingest.marks import Marks, combined
 from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import ranges
-from stratagraph.methods.base import Graph, Stored
 from stratagraph.methods.groups import GroupBuilder, NodeTable, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node
 
-_NO_KEYS: Keys = np.zeros(0, np.uint64)
-
 Builder = GroupBuilder[HiRAGConfig]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRelations:
+class MemberRelations(NamedTuple):
     """The relations that a layer's proposals make between members of clusters and summary entities."""
 
     members: Rows
     entities: Rows
-    proposals: Rows  # the place in the layer's `summary_entities.Proposed`
+    proposals: Rows  # the place in the layer's `summary_entities.Proposals`
     strengths: NDArray[np.float64]  # 0 if unknown, -1 if the model did not list the member
 
 
-@dataclass
 class Entities:
     """The entities of all layers in one numbering: those of the graph, then the summary entities.
 
-    Nodes are read one by one when they are needed, or many at once by `fetch`.
+    Nodes are read one by one when they are needed, or many at once by `fetch`. `rows_before` has the number
+    of each entity in the previous index, or -1; `marks` are those of all entities with their sources,
+    `contents` without. Of the summary entities, `summary_names` has the key of each canonical name, `levels`
+    the layer, `before` the row of the unchanged node in the previous index, or -1, and `own_marks` the marks
+    of its proposals; `new_nodes` are the other ones by row, and `summaries` the vectors of all.
     """
 
-    builder: Builder
-    summaries: Vectors  # vectors of the summary entities
-    rows_before: Rows  # the number of each entity in the previous index, or -1
-    marks: Marks  # of all entities, with their sources
-    contents: Marks  # without their sources
-    # Of each summary entity: the key of its canonical name, its layer, and the row of its unchanged node in
-    # the previous index, or -1.
-    summary_names: Keys = field(default_factory=lambda: _NO_KEYS)
-    levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
-    before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-    own_marks: Marks = field(default_factory=lambda: np.zeros((0, 2), np.uint64))  # of its proposals
-    new_nodes: dict[int, Node] = field(default_factory=dict)  # of the other summary entities, by row
-    relations: list[MemberRelations] = field(default_factory=list)  # by layer
-    complete: bool = True  # whether a model wrote all new summaries
-    notes: Counter[str] = field(default_factory=Counter)  # what was dropped of a model's answers
-    _read: dict[int, Node] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, builder: Builder) -> Entities:
-        """The entities of the basic graph, layer 0."""
+    def __init__(self, builder: Builder) -> None:
         graph, count = builder.graph, builder.graph.entities
-        rows_before = np.full(count, -1, np.int64)
+        self.builder, self.graph, self.previous = builder, graph, builder.previous
+        self.rows_before = np.full(count, -1, np.int64)
         if builder.previous is not None and graph.before is not None:
-            rows_before = graph.before.rows_before[:count]
-        contents = combined(graph.stored.keys[:count], graph.stored.hashes[:count])
-        vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        return cls(builder, vectors, rows_before, builder.row_marks[:count], contents)
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of the corpus."""
-        return self.builder.graph
-
-    @property
-    def previous(self) -> Stored | None:
-        """The previous index."""
-        return self.builder.previous
+            self.rows_before = graph.before.rows_before[:count]
+        self.marks: Marks = builder.row_marks[:count]
+        self.contents: Marks = combined(graph.stored.keys[:count], graph.stored.hashes[:count])
+        self.summaries: Vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
+        self.summary_names: Keys = np.zeros(0, np.uint64)
+        self.levels, self.before = np.zeros(0, np.int16), np.zeros(0, np.int64)
+        self.own_marks: Marks = np.zeros((0, 2), np.uint64)
+        self.new_nodes: dict[int, Node] = {}
+        self.relations: list[MemberRelations] = []  # by layer
+        self.complete = True  # whether a model wrote all new summaries
+        self.notes = Counter[str]()  # what was dropped of a model's answers
+        self._read: dict[int, Node] = {}
 
     @property
     def vectors(self) -> Vectors:
@@ -149,10 +128,8 @@ class Entities:
         `names` are keys of the names as a shown name and as an id, shape (names, 2).
         """
         summaries = lookup(names[:, 0], self.summary_names)
-        named_rows = np.where(summaries >= 0, summaries + self.graph.entities, -1)
-        for column, keys in enumerate(
-            (self.graph.shown[:, 0], self.graph.stored.keys[: self.graph.entities])
-        ):
+        named_rows, count = np.where(summaries >= 0, summaries + self.graph.entities, -1), self.graph.entities
+        for column, keys in enumerate((self.graph.shown[:, 0], self.graph.stored.keys[:count])):
             rows = lookup(names[:, column], keys)
             named_rows = np.where(rows >= 0, rows, named_rows)
         return named_rows
@@ -161,12 +138,11 @@ class Entities:
         """Append the summary entities of a layer."""
         new = self.count + np.flatnonzero(nodes.before < 0)
         self.new_nodes |= zip(new.tolist(), nodes.fresh, strict=True)
-        before = nodes.before
         self.rows_before = np.concatenate([self.rows_before, rows_before])
         self.own_marks = np.concatenate([self.own_marks, nodes.marks])
         self.marks = np.concatenate([self.marks, nodes.member_marks()])
         self.contents = np.concatenate([self.contents, combined(nodes.keys())])  # of the text, too
         self.summary_names = np.concatenate([self.summary_names, names])
         self.levels = np.concatenate([self.levels, np.full(len(names), level, np.int16)])
-        self.before = np.concatenate([self.before, before])
+        self.before = np.concatenate([self.before, nodes.before])
         self.summaries = np.concatenate([self.summaries, vectors])

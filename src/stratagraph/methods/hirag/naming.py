@@ -186,45 +186,35 @@ def proposed(
 ) -> list[ProposedSummary]:
     """The summary entities of a model's answer about a cluster.
 
-    `members` are the names and ids of its members, in the order of their numbers. `notes` counts entries of
-    an answer that name nothing of the cluster.
-    """
-    return [
-        ProposedSummary(
-            cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, members, notes)
-        )
-        for each in answer.entities
-    ]
-
-
-def _belongings(
-    entity: _NamedEntity, members: Sequence[tuple[str, str]], notes: Counter[str]
-) -> dict[str, Belonging]:
-    """The relations of an answer with members of the cluster; the first of several with one member.
-
-    An entry has a strength, then numbers of members, or their names, and perhaps the reason.
+    `members` are the names and ids of its members, in the order of their numbers. An entry of an answer has a
+    strength, then numbers of members, or their names, and perhaps the reason; of several entries about one
+    member the first counts. `notes` counts entries that name nothing of the cluster.
     """
     named = {canonical(name): identity for name, identity in reversed(members)}
     numbered = {str(number): identity for number, (_, identity) in enumerate(members, 1)}
-    belongings: dict[str, Belonging] = {}
-    for entry in entity.members:
-        head, *parts = (part.strip() for part in entry.split("|"))
-        given = _STRENGTH.match(head) if parts else None
-        strength = min(float(given[1]), 10.0) if given else 0.0
-        identities: list[str] = []
-        reason = ""
-        for part in parts if given else (head, *parts):
-            identity = numbered.get(part.strip("[]")) or named.get(canonical(part))
-            if identity is not None:
-                identities.append(identity)
-            elif any(map(str.isalpha, part)):
-                reason = part[:_LONGEST_REASON]
-            elif part:
-                notes[UNKNOWN] += 1
-        notes[UNKNOWN] += not identities and bool(reason)
-        for identity in identities:
-            belongings.setdefault(identity, Belonging(reason, strength))
-    return belongings
+    summaries = []
+    for each in answer.entities:
+        belongings: dict[str, Belonging] = {}
+        for entry in each.members:
+            head, *parts = (part.strip() for part in entry.split("|"))
+            given = _STRENGTH.match(head) if parts else None
+            strength = min(float(given[1]), 10.0) if given else 0.0
+            identities, reason = list[str](), ""
+            for part in parts if given else (head, *parts):
+                identity = numbered.get(part.strip("[]")) or named.get(canonical(part))
+                if identity is not None:
+                    identities.append(identity)
+                elif any(map(str.isalpha, part)):
+                    reason = part[:_LONGEST_REASON]
+                elif part:
+                    notes[UNKNOWN] += 1
+            notes[UNKNOWN] += not identities and bool(reason)
+            for identity in identities:
+                belongings.setdefault(identity, Belonging(reason, strength))
+        summaries.append(
+            ProposedSummary(cluster, level, each.name, each.type, each.description, MODEL, belongings)
+        )
+    return summaries
 
 
 def cluster_name(names: Sequence[str], vectors: Vectors) -> str:

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import Keys
 from stratagraph.ingest.summarize import Group, Summary, fitted, summarize, words_for
-from stratagraph.kernels.centrality import Centrality, centrality
+from stratagraph.kernels.centrality import centrality
 from stratagraph.methods.base import Stored
 from stratagraph.methods.groups import NodeDraft
-from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.models.gate import CallItem
 from stratagraph.models.prompts import load_prompt
@@ -48,41 +46,31 @@ def important_entities(
     previous index stays, and so do its important entities, with some `SLACK`. To `measure` takes a pass over
     the graph per source; without it only previous entities stay important (`methods.drift.Drift.due`).
     """
-    entities = inputs.graph.entities
-    before, sources = np.zeros(entities, np.bool_), np.zeros(0, np.int64)
-    if previous is not None and inputs.graph.before is not None:
+    graph, keys, config = inputs.graph, inputs.keys, inputs.builder.config
+    before, sources = np.zeros(graph.entities, np.bool_), np.zeros(0, np.int64)
+    named = np.bincount(graph.unit_entities[1], minlength=graph.entities)  # by several units, or texts (N3)
+    repeated = (named > 1) | (np.diff(graph.sources[0][: graph.entities + 1]) > 1)
+    if previous is not None and graph.before is not None:
         before = inputs.attributes_before >= 0
-        sources = inputs.graph.before.now[previous.arrays[SOURCES]]
+        sources = graph.before.now[previous.arrays[SOURCES]]
         sources = sources[sources >= 0]
         if not measure:
-            return Important(np.flatnonzero(before & _repeated(inputs)), sources)
-    sample = _sample(inputs.keys, inputs.builder.config, sources)
-    measured = centrality(ends, inputs.size, sample)
-    chosen = _high(measured, 1.0)[:entities] | (before & _high(measured, SLACK)[:entities])
-    rows = np.flatnonzero(chosen & _repeated(inputs))
-    return Important(rows.astype(np.int64), sample)
-
-
-def _high(measured: Centrality, share: float) -> NDArray[np.bool_]:
-    core = measured.cores >= max(1.0, share * measured.core_threshold)
-    bridge = measured.betweenness > share * measured.bridge_threshold
-    return np.asarray(core | (bridge & (measured.betweenness > 0)))
-
-
-def _repeated(inputs: BuildInputs) -> NDArray[np.bool_]:
-    """Entities that several units name, or several texts (N3)."""
-    graph = inputs.graph
-    named = np.bincount(graph.unit_entities[1], minlength=graph.entities)
-    return np.asarray((named > 1) | (np.diff(graph.sources[0][: graph.entities + 1]) > 1))
-
-
-def _sample(keys: Keys, config: NodeRAGConfig, previous: Rows) -> Rows:
-    """Rows of the sampled sources: the previous ones, then others by key."""
-    mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)
-    first = np.argpartition(mixed, config.sources)[: config.sources] if len(keys) > config.sources else None
-    order = np.arange(len(keys)) if first is None else first
+            return Important(np.flatnonzero(before & repeated), sources)
+    mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)  # the previous sources, then others by key
+    order = np.arange(len(keys))
+    if len(keys) > config.sources:
+        order = np.argpartition(mixed, config.sources)[: config.sources]
     order = order[np.argsort(mixed[order], kind="stable")]
-    return np.concatenate([previous, order[~np.isin(order, previous)]])[: config.sources]
+    sample = np.concatenate([sources, order[~np.isin(order, sources)]])[: config.sources]
+    measured = centrality(ends, inputs.size, sample)
+
+    def high(share: float) -> NDArray[np.bool_]:
+        core = measured.cores >= max(1.0, share * measured.core_threshold)
+        bridge = measured.betweenness > max(share * measured.bridge_threshold, 0)
+        return np.asarray(core | bridge)[: graph.entities]
+
+    rows = np.flatnonzero((high(1.0) | (before & high(SLACK))) & repeated)
+    return Important(rows.astype(np.int64), sample)
 
 
 PROMPT = load_prompt("stratagraph.methods.noderag", "attribute")
