@@ -55,6 +55,7 @@ from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
 from stratagraph.search.filters import compile_where, with_ids
+from stratagraph.store.files import bytes_below
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
 from stratagraph.store.snapshot import JoinedSnapshot
@@ -860,7 +861,7 @@ class Index:
             "embedder": manifest.embedder,
             "dimension": manifest.dimension,
             "tokenizer": manifest.tokenizer,
-            "bytes": self._folder.bytes_on_disk(),
+            "bytes": bytes_below(self._folder.path),
             "vectors": self.vectors,
             "interrupted": self._folder.interrupted(),
             "spent": self._models.spent(manifest),

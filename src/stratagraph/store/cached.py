@@ -32,6 +32,7 @@ class CachedFolder(IndexFolder):
     ) -> None:
         super().__init__(layout, temporary=temporary, check=check)
         self._remote = remote
+        self.url = remote.url
 
     @classmethod
     def at(cls, url: str, cache_dir: Path | None, check: Check = DEFAULT_CHECK) -> Self:
@@ -56,11 +57,6 @@ class CachedFolder(IndexFolder):
             folder.close()
             raise
         return folder._opened()
-
-    @property
-    def url(self) -> str:
-        """The URL, without a password."""
-        return self._remote.url
 
     def refresh(self) -> None:
         """Fetch the generation that is published now, unless it is there.

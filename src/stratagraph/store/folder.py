@@ -15,7 +15,7 @@ from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.copying import copy_index, in_blocks, opened_files, unclaim
 from stratagraph.store.external import ExternalPool, remove_leftovers, require_current
-from stratagraph.store.files import Directory, bytes_below
+from stratagraph.store.files import Directory
 from stratagraph.store.journal import Journal, Operation
 from stratagraph.store.layout import CURRENT, SOURCE_URL, Layout, found_layout, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock, now
@@ -50,6 +50,7 @@ class IndexFolder:
         self.calls = SqliteCalls.of(layout.root)
         self.journal = Journal(layout.root)
         self.closed = False
+        self.url: str | None = None  # that the folder is a copy of
         self._layout = layout
         self.table = table
         self._made = made
@@ -116,11 +117,6 @@ class IndexFolder:
             self.close()
             raise
         return self
-
-    @property
-    def url(self) -> str | None:
-        """The URL that the folder is a copy of; None for other folders."""
-        return None
 
     def refresh(self) -> None:
         """Fetch a newer generation, if the folder is a copy of an index behind a URL."""
@@ -294,10 +290,6 @@ class IndexFolder:
         except OSError:
             return "an operation that cannot be named, since the folder is read-only"
         return str(operation) if operation and operation.generation > self.generation else None
-
-    def bytes_on_disk(self) -> int:
-        """Size of all files in the folder, in bytes."""
-        return bytes_below(self.path)
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
         """Check checksums and contents of every file; one line per problem.

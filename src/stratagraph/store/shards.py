@@ -14,7 +14,7 @@ method. After the first two, the shards do not open as one; a method is left out
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +22,11 @@ from pathlib import Path
 from stratagraph.errors import ClosedIndex, Damaged, NotAnIndex, ShardMissing, StoreError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
-from stratagraph.store.files import Directory, bytes_below, make_folder
+from stratagraph.store.files import Directory, make_folder
 from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
 from stratagraph.store.layout import MARKER, SHARDS, of_shards
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
-from stratagraph.store.snapshot import JoinedSnapshot, Snapshot, differences, require_alike
+from stratagraph.store.snapshot import JoinedSnapshot, differences, require_alike
 from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, description, unfinished_notice
 from stratagraph.store.verify import Inspect, verify_folder
 from stratagraph.system.locks import Lock
@@ -44,6 +44,8 @@ class ShardedFolder:
 
     `path` is absolute, and `calls` the cache of answers to questions over all shards.
     """
+
+    url = None  # shards are never a copy of something behind a URL
 
     def __init__(self, root: Directory, spread: Spread, check: Check, *, partial: bool = False) -> None:
         self.path = root.path
@@ -155,7 +157,7 @@ class ShardedFolder:
     def _opened(self, shard: Shard) -> IndexFolder | None:
         """The opened folder of a shard; None if it is missing or unfinished."""
         with self._lock:
-            if shard.folder not in self._folders and self._exists(shard):
+            if shard.folder not in self._folders and _exists(self.path, shard):
                 try:
                     self._folders[shard.folder] = IndexFolder.open(self.path / shard.folder, self._check)
                 except NotAnIndex:
@@ -164,7 +166,7 @@ class ShardedFolder:
             return self._folders.get(shard.folder)
 
     def _present(self) -> list[tuple[Shard, IndexFolder]]:
-        folders = [(shard, self._opened(shard)) for shard in self._spread.shards if self._exists(shard)]
+        folders = [(shard, self._opened(shard)) for shard in self._spread.shards if _exists(self.path, shard)]
         return [(shard, folder) for shard, folder in folders if folder is not None]
 
     def folders(self) -> list[IndexFolder]:
@@ -177,7 +179,7 @@ class ShardedFolder:
         self._spread = _read(self._root)  # others may have added a shard
         if self._spread.unfinished in (BUILD, COPY) and not (self._partial or self._writes):
             raise NotAnIndex(f"{self.path}: {unfinished_notice(self._spread)}")
-        missing = [shard for shard in self._spread.shards if shard.built and not self._exists(shard)]
+        missing = [shard for shard in self._spread.shards if shard.built and not _exists(self.path, shard)]
         if missing and not self._partial:
             raise self._missing(missing[0])
         places = {shard.folder: number for number, shard in enumerate(self._spread.shards)}
@@ -231,12 +233,8 @@ class ShardedFolder:
         if self._spread.unfinished in (BUILD, COPY) and operation != self._spread.unfinished:
             raise NotAnIndex(f"{self.path}: {unfinished_notice(self._spread)}")
         for shard in self._spread.shards:
-            if shard.built and not self._exists(shard):
+            if shard.built and not _exists(self.path, shard):
                 raise self._missing(shard)
-
-    def bytes_on_disk(self) -> int:
-        """Size of all files in the folder, in bytes."""
-        return bytes_below(self.path)
 
     def interrupted(self) -> str | None:
         """Operations that were begun in shards and never finished; None if there are none."""
@@ -248,9 +246,9 @@ class ShardedFolder:
         )
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
-        """Check every shard; one line per problem, with the shard's folder first."""
+        """Check every shard; see `verify_shards`."""
         self._require_open()
-        return list(_problems(self.path, self._spread, inspect))
+        return verify_shards(self.path, inspect)
 
     def copy_to(self, path: Path) -> None:
         """Copy the current generations to another folder of shards; `NotAnIndex` if it holds other things."""
@@ -271,12 +269,8 @@ class ShardedFolder:
         finally:
             target.close()
 
-    @property
-    def url(self) -> None:
-        """None: shards are never a copy of something behind a URL."""
-
     def refresh(self) -> None:
-        """Do nothing: shards are never a copy of something behind a URL."""
+        """Do nothing: there is no URL."""
 
     def publish_to(self, url: str) -> None:
         """Raise `StoreError`: shards publish one by one, so a URL could show old shards beside new ones."""
@@ -305,9 +299,6 @@ class ShardedFolder:
         self.calls.close()
         self._root.close()
 
-    def _exists(self, shard: Shard) -> bool:
-        return _is_folder(self.path / shard.folder)
-
     def _missing(self, shard: Shard) -> ShardMissing:
         lost = "a link, which is not followed" if (self.path / shard.folder).is_symlink() else "missing"
         advice = (
@@ -324,54 +315,45 @@ class ShardedFolder:
 
 
 def verify_shards(path: Path, inspect: Inspect | None = None) -> list[str]:
-    """`ShardedFolder.verify` of shards so damaged that they may not open."""
-    root = Directory.open(Path(os.path.abspath(path)))
+    """Check shards, also those that may be too damaged to open; one line per problem, its shard first."""
     try:
-        spread = _read(root)
+        with Directory.open(Path(os.path.abspath(path))) as root:
+            spread = _read(root)
     except Damaged as error:
         return [str(error)]
-    finally:
-        root.close()
-    return list(_problems(root.path, spread, inspect))
-
-
-def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[str]:
+    problems, manifests = [], []
     if spread.unfinished is not None:
-        yield unfinished_notice(spread)
-    manifests = []
+        problems.append(unfinished_notice(spread))
     for number, shard in enumerate(spread.shards):
         folder = path / shard.folder
-        if not _is_folder(folder):
-            if shard.built:
-                yield f"{shard}: missing"
+        if not _exists(path, shard):
+            problems += [f"{shard}: missing"] * shard.built
             continue
         try:
-            yield from (f"{shard}: {each}" for each in verify_folder(folder, inspect))
+            problems += [f"{shard}: {each}" for each in verify_folder(folder, inspect)]
             with closing(IndexFolder.open(folder)) as own:
                 snapshot = own.snapshot()
                 manifests.append((str(shard), snapshot.manifest))
-                yield from _misplaced(snapshot, spread, number)
+                owners = {
+                    name: spread.owner(name, metadata)
+                    for name, metadata in snapshot.document_metadata().items()
+                }
         except NotAnIndex as error:
-            if shard.built:
-                yield f"{shard}: {error}"
+            problems += [f"{shard}: {error}"] * shard.built
+            continue
         except Damaged:
             continue  # named above
-    yield from differences(manifests)
+        # An index put in the place of a shard holds documents that are not its own.
+        if foreign := [name for name, owner in owners.items() if owner != number]:
+            owner = owners[foreign[0]]
+            right = "no shard" if owner is None else str(spread.shards[owner])
+            problems.append(f"{shard}: holds document {foreign[0]!r} of {right}; {len(foreign)} of others")
+    return [*problems, *differences(manifests)]
 
 
-def _misplaced(snapshot: Snapshot, spread: Spread, number: int) -> Iterator[str]:
-    """Whether a shard holds documents that are not its own, as an index put in its place does."""
-    owners = {name: spread.owner(name, metadata) for name, metadata in snapshot.document_metadata().items()}
-    foreign = [name for name, owner in owners.items() if owner != number]
-    if foreign:
-        owner = owners[foreign[0]]
-        right = "no shard" if owner is None else str(spread.shards[owner])
-        yield f"{spread.shards[number]}: holds document {foreign[0]!r} of {right}; {len(foreign)} of others"
-
-
-def _is_folder(path: Path) -> bool:
-    """Whether there is a folder; a link may lead out of the root, and is none."""
-    return path.is_dir() and not path.is_symlink()
+def _exists(root: Path, shard: Shard) -> bool:
+    """Whether a shard has a folder; a link may lead out of the root, and is none."""
+    return (root / shard.folder).is_dir() and not (root / shard.folder).is_symlink()
 
 
 def _read(root: Directory) -> Spread:
