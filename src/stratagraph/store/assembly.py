@@ -12,7 +12,6 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,89 +21,9 @@ from numpy.typing import NDArray
 
 from stratagraph.store.corpus import RecordedCorpus, id_halves, ref_key
 from stratagraph.store.files import naming
-from stratagraph.store.records import NewRecords, encoded, to_json
+from stratagraph.store.records import encoded, to_json
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Chunk, DocumentState, Metadata, chunk_id
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The corpus of the next generation.
-
-    `chunk_slots` and `document_slots` are the slots in the previous generation, -1 for new records, which
-    `new_chunks` and `new_documents` read (`records.write_records`). `rows_now` are the chunks that the
-    previous generation has too, ascending, and `rows_before` their rows there. `arrived` are the rows of the
-    chunks of arriving documents, ascending.
-    """
-
-    chunk_slots: Rows
-    document_slots: Rows
-    new_chunks: NewRecords
-    new_documents: NewRecords
-    chunk_documents: NDArray[np.int32]
-    rows_now: Rows
-    rows_before: Rows
-    arrived: Rows
-
-
-def assemble(scratch: Scratch, before: RecordedCorpus | None, removed: Collection[str]) -> Assembled:
-    """Put the arriving documents among those of the previous generation (`before`), without `removed`.
-
-    A `KeyError` names a document that is to be removed and does not exist.
-    """
-    arrived = sorted(scratch.numbers)
-    numbers = np.array([scratch.numbers[name] for name in arrived], np.int64)
-    count, of, places = 0, np.zeros(0, np.int64), np.zeros(len(arrived), np.int64)
-    stays, missing = np.ones(0, np.bool_), list(removed)
-    if before is not None:
-        count, of = before.document_count, before.chunk_documents().astype(np.int64)
-        places, there = before.search_documents(arrived)
-        removed_places, exist = before.search_documents(missing)
-        missing = [name for name, exists in zip(missing, exist.tolist(), strict=True) if not exists]
-        stays = np.ones(count, np.bool_)
-        stays[places[there]] = False
-        stays[removed_places[exist]] = False
-    if missing:
-        raise KeyError(f"no document {missing[0]!r} in the previous generation")
-    kept = np.flatnonzero(stays)
-    # A new document goes before the document at its place, a changed one in place of its earlier version.
-    order = np.argsort(np.concatenate([2 * kept + 1, 2 * places]), kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-
-    now = np.full(count, -1, np.int64)
-    now[kept] = place[: len(kept)]
-    arrivals = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
-    arrivals[numbers] = place[len(kept) :]
-    old = np.flatnonzero(stays[of])
-    pieces = scratch.pieces()
-    by_ordinal = np.argsort(pieces["ordinal"], kind="stable")
-    documents = np.concatenate([now[of[old]], arrivals[pieces["document"][by_ordinal]]])
-    rows = np.argsort(documents, kind="stable")
-    chunks_kept, documents_kept = rows < len(old), order < len(kept)
-    chunks = np.concatenate([old, by_ordinal])[rows]  # rows before, or numbers of arriving chunks
-    new_chunks = np.flatnonzero(~chunks_kept)
-
-    chunk_slots, document_slots = np.full(len(rows), -1, np.int64), np.full(len(order), -1, np.int64)
-    rows_before = np.where(chunks_kept, chunks, -1)
-    if before is not None:
-        chunk_slots[chunks_kept] = before.chunk_records.slots[chunks[chunks_kept]]
-        document_slots[documents_kept] = before.document_records.slots[kept[order[documents_kept]]]
-        rows_before[new_chunks] = before.find(
-            *(pieces[half][chunks[new_chunks]] for half in ("ids", "tails"))
-        )
-    rows_now = np.flatnonzero(rows_before >= 0)
-    return Assembled(
-        chunk_slots,
-        document_slots,
-        partial(scratch.new_chunks, chunks[new_chunks]),
-        partial(scratch.new_documents, np.concatenate([kept, numbers])[order][~documents_kept]),
-        documents[rows].astype(np.int32),
-        rows_now,
-        rows_before[rows_now],
-        new_chunks,
-    )
-
 
 _PIECE = np.dtype(
     [(name, np.int64) for name in ("document", "ordinal", "start", "length")]
@@ -113,10 +32,17 @@ _PIECE = np.dtype(
 """An arriving chunk: the number of its document, its ordinal, the place of its record, and columns."""
 
 
-class Scratch:
-    """Encoded records of arriving documents and chunks, in an unnamed temporary file to save memory.
+class Assembly:
+    """Chunks and documents of the next generation: `add` documents, then `assemble`.
 
+    Encoded records of arriving documents and chunks are in an unnamed temporary file to save memory;
     `numbers` has the number of each document by its id, in the order of arrival.
+
+    After `assemble`, `chunk_slots` and `document_slots` are the slots in the previous generation, -1 for new
+    records, which `new_chunks` and `new_documents` read (`records.write_records`). `chunk_documents` has the
+    number of each chunk's document. `rows_now` are the chunks that the previous generation has too,
+    ascending, and `rows_before` their rows there. `arrived` are the rows of the chunks of arriving documents,
+    ascending.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -180,14 +106,66 @@ class Scratch:
         """The arriving chunks in the order of their arrival, an array of type `_PIECE`."""
         return np.frombuffer(self._pieces, _PIECE)
 
-    def new_chunks(self, chunks: Rows, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
-        """The records and columns (`records.CHUNKS`) of some of these chunks."""
-        for _, _, start, length, *columns in self.pieces()[chunks[numbers]].tolist():
+    def assemble(self, before: RecordedCorpus | None, removed: Collection[str]) -> None:
+        """Put the arriving documents among those of the previous generation (`before`), without `removed`.
+
+        A `KeyError` names a document that is to be removed and does not exist.
+        """
+        arrived = sorted(self.numbers)
+        numbers = np.array([self.numbers[name] for name in arrived], np.int64)
+        count, of, places = 0, np.zeros(0, np.int64), np.zeros(len(arrived), np.int64)
+        stays, missing = np.ones(0, np.bool_), list(removed)
+        if before is not None:
+            count, of = before.document_count, before.chunk_documents().astype(np.int64)
+            places, there = before.search_documents(arrived)
+            removed_places, exist = before.search_documents(missing)
+            missing = [name for name, exists in zip(missing, exist.tolist(), strict=True) if not exists]
+            stays = np.ones(count, np.bool_)
+            stays[places[there]] = False
+            stays[removed_places[exist]] = False
+        if missing:
+            raise KeyError(f"no document {missing[0]!r} in the previous generation")
+        kept = np.flatnonzero(stays)
+        # A new document goes before the document at its place, a changed one in place of its earlier version.
+        order = np.argsort(np.concatenate([2 * kept + 1, 2 * places]), kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+
+        now = np.full(count, -1, np.int64)
+        now[kept] = place[: len(kept)]
+        arrivals = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+        arrivals[numbers] = place[len(kept) :]
+        old = np.flatnonzero(stays[of])
+        pieces = self.pieces()
+        by_ordinal = np.argsort(pieces["ordinal"], kind="stable")
+        documents = np.concatenate([now[of[old]], arrivals[pieces["document"][by_ordinal]]])
+        rows = np.argsort(documents, kind="stable")
+        chunks_kept, documents_kept = rows < len(old), order < len(kept)
+        chunks = np.concatenate([old, by_ordinal])[rows]  # rows before, or numbers of arriving chunks
+        new_chunks = self.arrived = np.flatnonzero(~chunks_kept)
+
+        self.chunk_slots, self.document_slots = (np.full(len(each), -1, np.int64) for each in (rows, order))
+        rows_before = np.where(chunks_kept, chunks, -1)
+        if before is not None:
+            self.chunk_slots[chunks_kept] = before.chunk_records.slots[chunks[chunks_kept]]
+            self.document_slots[documents_kept] = before.document_records.slots[kept[order[documents_kept]]]
+            rows_before[new_chunks] = before.find(
+                *(pieces[half][chunks[new_chunks]] for half in ("ids", "tails"))
+            )
+        self.rows_now = np.flatnonzero(rows_before >= 0)
+        self.rows_before = rows_before[self.rows_now]
+        self.chunk_documents = documents[rows].astype(np.int32)
+        self._new_chunks = chunks[new_chunks]
+        self._new_documents = np.concatenate([kept, numbers])[order][~documents_kept]
+
+    def new_chunks(self, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
+        """The records and columns (`records.CHUNKS`) of new chunks, by their numbers among these."""
+        for _, _, start, length, *columns in self.pieces()[self._new_chunks[numbers]].tolist():
             yield self._read(start, length), tuple(columns)
 
-    def new_documents(self, documents: Rows, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
-        """The records of some of these documents."""
-        for number in documents[numbers].tolist():
+    def new_documents(self, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
+        """The records of new documents, by their numbers among these."""
+        for number in self._new_documents[numbers].tolist():
             yield self._read(*self._places[number]), ()
 
     def _read(self, start: int, length: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from stratagraph.store.arrays import SUFFIX, NamedArrays, as_plain, check_name, reserved_array, write_arrays
-from stratagraph.store.assembly import Assembled, Scratch, assemble
+from stratagraph.store.assembly import Assembly
 from stratagraph.store.contents import (
     CHUNK_ARRAYS,
     CHUNK_DOCUMENTS,
@@ -68,7 +68,6 @@ class Staging(RecordedCorpus):
     """
 
     vectors: Vectors
-    _assembled: Assembled
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class Staging(RecordedCorpus):
         shared = (None, {}) if base is None else (base.manifest, base.opened)
         self._writer = FileWriter(layout, number, *shared)
         self._directory = self._writer.directory
-        self._scratch = Scratch(self._directory.path)
+        self._assembly = Assembly(self._directory.path)
         before = base or replaced
         external = before.pool if before is not None and isinstance(before.pool, ExternalPool) else None
         self._compact = compact or (base is not None and (external is None) != (table is None))
@@ -112,7 +111,7 @@ class Staging(RecordedCorpus):
         `ValueError` if the document was already added, a chunk is of another document, or metadata has no
         JSON form; nothing of the document is kept then.
         """
-        self._scratch.add(document_id, state, metadata, chunks)
+        self._assembly.add(document_id, state, metadata, chunks)
 
     def assemble(self, *, removed: Collection[str]) -> None:
         """Make the corpus: the previous documents without `removed`, and the added ones.
@@ -121,7 +120,8 @@ class Staging(RecordedCorpus):
         """
         if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
             self.base.pool.download(self._directory.path)
-        assembled = self._assembled = assemble(self._scratch, self.base, removed)
+        self._assembly.assemble(self.base, removed)
+        assembled = self._assembly
         chunks = None if self.base is None else self.base.chunk_records
         documents = None if self.base is None else self.base.document_records
 
@@ -136,12 +136,12 @@ class Staging(RecordedCorpus):
             stored(DOCUMENTS, documents, assembled.document_slots, assembled.new_documents),
             assembled.chunk_documents,
         )
-        self._scratch.close()
+        self._assembly.close()
 
     @property
     def _loses(self) -> bool:
         """Whether a chunk of the previous generation is gone."""
-        return self.base is not None and len(self._assembled.rows_before) < self.base.size
+        return self.base is not None and len(self._assembly.rows_before) < self.base.size
 
     @property
     def _sharing(self) -> dict[str, Any]:
@@ -151,11 +151,11 @@ class Staging(RecordedCorpus):
 
     def known_rows(self) -> tuple[Rows, Rows]:
         """Chunks that the previous generation has too: their rows now (ascending), and their rows there."""
-        return self._assembled.rows_now, self._assembled.rows_before
+        return self._assembly.rows_now, self._assembly.rows_before
 
     def arrived_rows(self) -> Rows:
         """Chunks of added documents, ascending; the previous generation may have some of them."""
-        return self._assembled.arrived
+        return self._assembly.arrived
 
     # Vectors
 
@@ -328,12 +328,12 @@ class Staging(RecordedCorpus):
         if self.base is None:
             return []
         deleted = np.ones(self.base.size, dtype=np.bool_)
-        deleted[self._assembled.rows_before] = False
+        deleted[self._assembly.rows_before] = False
         return self.base.ids(np.flatnonzero(deleted).tolist())
 
     def discard(self) -> None:
         """Remove what was staged, unless it is published."""
-        self._scratch.close()
+        self._assembly.close()
         self.close()
         if self.base is not None and isinstance(self.base.pool, ExternalPool):
             self.base.pool.release()
