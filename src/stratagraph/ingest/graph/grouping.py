@@ -72,25 +72,11 @@ class Units:
 
 
 class Grouping:
-    """The graph of some tables.
+    """The graph of some tables (`arrays`).
 
-    Parameters
-    ----------
-    arrays
-        The tables.
-    renamed
-        Canonical names that stand for others, as entity resolution found them, one step after the other.
-
-    Attributes
-    ----------
-    strings
-        The texts of the tables' names and types.
-    kinds
-        The types of entities.
-    entities, relations, units
-        See their classes.
-    notes
-        Counts of what was dropped.
+    `renamed` are canonical names that stand for others, as entity resolution found them, one step after the
+    other. `strings` are the texts of the tables' names and types, `kinds` the types of entities, and `notes`
+    counts of what was dropped.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], renamed: Sequence[Mapping[str, str]] = ()) -> None:

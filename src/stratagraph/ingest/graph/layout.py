@@ -75,21 +75,9 @@ class GraphLayout:
     Without a `previous` graph all nodes are made anew. So are the entities and relations of its rows in
     `again`, shape (rows before,).
 
-    Attributes
-    ----------
-    rows_before_by_kind
-        The previous row of each entity, relation and unit, or -1, as three arrays. Each counts from the first
-        row of its kind.
-    rows_before
-        The same for all nodes, counted from the first node.
-    fresh
-        The rows without one, as three arrays.
-    indptr, indices
-        The chunks of each node.
-    arrays
-        The arrays of entities, relations and units.
-    naming
-        The units that name each fresh entity, ascending.
+    `rows_before_by_kind` are the previous rows of entities, relations and units, or -1, each counted from the
+    first row of its kind; `rows_before` counts from the first node. `fresh` are the rows without one, by kind.
+    `indptr` and `indices` are the chunks of nodes, and `naming` the units that name each fresh entity.
     """
 
     def __init__(

@@ -217,22 +217,13 @@ def _walk_arrays(
 class Graph:
     """The stored graph, for methods: rows of entities, relations and units, and their arrays.
 
-    Attributes
-    ----------
-    entities, relations, units
-        Their numbers. Entity i is node i, relation i is node `entities + i`, unit i is node
-        `entities + relations + i`.
-    shown
-        The keys of the names by which entities are shown (`SHOWN`), shape (entities, 2).
-    ends, weights, described
-        Entity rows of each relation, shape (relations, 2), its strength, and whether its description says
-        more than a semantic unit (`extraction.tables.described_apart`), shapes (relations,).
-    names, lexical
-        Find entities by whole words, and chunks by their words.
-    vectors, unit_vectors
-        Of the entities, and of the units, shape (rows, dimension); `KeyError` unless a method needs them.
-    before
-        The previous graph; None in a first build and in searches.
+    `entities`, `relations` and `units` are their numbers: entity i is node i, relation i is node
+    `entities + i`, unit i is node `entities + relations + i`. `shown` are the keys of the names by which
+    entities are shown (`SHOWN`). `ends` are the entity rows of each relation, shape (relations, 2), `weights`
+    its strength, and `described` whether its description says more than a semantic unit
+    (`tables.described_apart`). `names` finds entities by whole words, `lexical` chunks by their words.
+    `vectors` and `unit_vectors` raise `KeyError` unless a method needs them. `before` is the previous graph;
+    None in a first build and in searches.
     """
 
     def __init__(self, stored: Stored, before: Before | None = None) -> None:
