@@ -76,7 +76,7 @@ class GraphLayout:
     `again`, shape (rows before,).
 
     `rows_before_by_kind` are the previous rows of entities, relations and units, or -1, each counted from the
-    first row of its kind; `rows_before` counts from the first node. `fresh` are the rows without one, by kind.
+    first row of its kind; `rows_before` counts from the first node. `fresh` are the rows without one.
     `indptr` and `indices` are the chunks of nodes, and `naming` the units that name each fresh entity.
     """
 
