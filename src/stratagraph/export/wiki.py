@@ -171,7 +171,10 @@ class _Wiki:
             if len({document_of[source] for source in each.sources if source in document_of}) > 1
         }
         summaries = {key: _named(*key, node) for key, node in self._nodes.items()}
-        documents = {("document", name): _title_of(metadata.get(name, {}), name) for name in self._chunks}
+        documents = {}
+        for name in self._chunks:
+            title = metadata.get(name, {}).get("title")
+            documents["document", name] = title if isinstance(title, str) and title.strip() else name
         self.titles: dict[Key, str] = {**documents, **things, **summaries}
         self._paths = {
             **_paths("documents", documents),
@@ -270,11 +273,6 @@ class _Numbers:
         return _under("Sources", lines)
 
 
-def _title_of(metadata: Mapping[str, object], name: str) -> str:
-    title = metadata.get("title")
-    return title if isinstance(title, str) and title.strip() else name
-
-
 def _named(method: str, identity: str, node: MethodNode) -> str:
     """The title of a node: its own, or the beginning of its text."""
     title = node.metadata.get("title") or node.metadata.get("name")
@@ -320,14 +318,12 @@ def _paths(folder: str, titles: Mapping[Key, str]) -> dict[Key, str]:
     """
     names = {key: _file_name(title) for key, title in titles.items()}
     same = Counter(normalize("NFKC", name).casefold() for name in names.values())
-    return {
-        key: f"{folder}/{name}{_sum(key) if same[normalize('NFKC', name).casefold()] > 1 else ''}.md"
-        for key, name in names.items()
-    }
-
-
-def _sum(key: Key) -> str:
-    return "_" + sha256("\0".join(key).encode()).hexdigest()[:16]  # no other name has an underscore
+    paths = {}
+    for key, name in names.items():
+        if same[normalize("NFKC", name).casefold()] > 1:  # no other name has an underscore
+            name = f"{name}_{sha256(chr(0).join(key).encode()).hexdigest()[:16]}"
+        paths[key] = f"{folder}/{name}.md"
+    return paths
 
 
 def _file_name(title: str) -> str:

@@ -30,11 +30,9 @@ def mapper(
 
     Files are read, names found, texts embedded and extracts written by pure functions over batches; the
     results are the same byte for byte wherever that is. Calls of a chat model, and of embedders that are not
-    local, stay in the process that builds. A worker that dies is replaced and its batch done
-    again; after the fourth time the build ends with `MapperError`, and the same command resumes.
-
-    The mapper is a context manager; without one, its workers end when they had nothing to do for a while, or
-    with the process.
+    local, stay in the process that builds. A worker that dies is replaced and its batch done again; after the
+    fourth time the build ends with `MapperError`, and the same command resumes. The mapper is a context
+    manager; without one, its workers end when they are idle for a while, or with the process.
 
     Parameters
     ----------
@@ -46,8 +44,7 @@ def mapper(
         threads than one gain nothing but where Python runs without its global lock.
     address
         Of Ray: a cluster's `"host:port"`, or `"auto"` for the one that runs on this machine. None starts one
-        here, which listens on loopback alone, without a dashboard and without usage statistics. A cluster
-        that the process is connected to already is taken in any case.
+        here, which listens on loopback alone, unless the process is connected to one already.
     embed
         Whether workers embed. None: with the embedders that come along. True: with any, which must be
         picklable, and is loaded once by each worker; on Ray, by one actor for each GPU where there are.
@@ -62,8 +59,6 @@ def mapper(
         If there is no such kind, fewer than one worker is asked for, or an argument is not for this kind.
     MissingExtra
         If Ray, or what processes need (extra `parallel`), is not installed.
-    MapperError
-        With the first batch, if no cluster answers at the address.
     """
     named = _NAMED.fullmatch(kind) if isinstance(kind, str) else None
     if named is not None and named["kind"]:

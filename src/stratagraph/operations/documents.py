@@ -219,7 +219,6 @@ def _as_json(metadata: object, document_id: str, notes: Counter[str]) -> tuple[M
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Whether mappings and lists are nested deeper than the limit."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
