@@ -243,7 +243,8 @@ class Index:
         documents, extraction
             As for `build_index`.
         files
-            Ids of further files (`Document.file`) that `documents` hold whole.
+            Ids of further files (`Document.file`) that `documents` hold whole, so that their other documents
+            are deleted.
         prune
             Delete the documents of files that vanished from the paths which `read_documents` was given, which
             the report else names (`vanished`).
@@ -306,9 +307,8 @@ class Index:
         """Compute all vectors again by another embedder. No extraction is asked again.
 
         Communities and clusters are those of a new build with this embedder. Groups that stay the same keep
-        their summaries; those of other groups cost model calls, which `estimate_reembed` counts.
-
-        Vectors may have another dimension. The index's own embedder is not called.
+        their summaries; those of other groups cost model calls, which `estimate_reembed` counts. Vectors may
+        have another dimension. The index's own embedder is not called.
 
         `SettingsConflict` if a model wrote the summaries and the index was opened without one; `ValueError`
         for shards.
@@ -488,7 +488,7 @@ class Index:
             A question to search for, or a `Retrieval` to answer from, for example after reranking its hits
             (`Retrieval.with_hits`). Of the options of `retrieve` it takes `history` alone.
         k, max_tokens
-            Number of hits to retrieve (None: `answer_k` of the method), and of their tokens in the prompt.
+            Maximum numbers of hits (None: `answer_k` of the method) and of their tokens in the prompt.
         llm
             A chat model to use for this call instead of the index's own. With False excerpts are returned.
         length
@@ -540,7 +540,8 @@ class Index:
         """Estimate the cost of `answer`, or of `retrieve`, without calling a model or the embedder.
 
         Hits are found by their words alone, so the prompt's tokens are approximate. `prices` are those of
-        tokens; None uses those known of the models. The rest is as for `answer`.
+        tokens; None uses those known of the models. `answer=False` estimates `retrieve`. The rest is as for
+        `answer`.
         """
         gate = self._models.counting_gate(self._folder, self._config, of_build=False)
         asking = Asking(self._serve(), gate, RecentVectors())
@@ -580,8 +581,8 @@ class Index:
     def documents(self, match: str | Iterable[str] | None = None) -> dict[str, Metadata]:
         """Metadata of the documents by id: of all, or of those that `match` names.
 
-        `match` are ids, files, folders, or globs of ids and files, tried where nothing else fits; `*` also
-        matches slashes.
+        `match` holds ids, files, folders, or globs of ids and files. A glob is tried where nothing else fits,
+        and its `*` matches slashes too.
         """
         snapshot = self._serve().snapshot
         if match is None:
