@@ -137,18 +137,13 @@ def test_words_brought_up_to_date_are_those_read_anew() -> None:
         *("of", "house", "houses", "blue", "and", "was"),
     ]
     before = [" ".join(chance.choices(said, k=chance.randrange(30))) for _ in range(60)]
-    now = list(before)
-    stays = sorted(chance.sample(range(60), 40))
-    now = [before[row] for row in stays]
-    places = [row for row in range(40) if row % 3]  # every third is replaced
-    coming = {row: " ".join(chance.choices([*said, "unheard"], k=9)) for row in range(40) if not row % 3}
-    for row, text in coming.items():
-        now[row] = text
-    then = [stays[row] for row in places]
-    gone = [text for row, text in enumerate(before) if row not in then]
-    kept = (np.array(places), np.array(then))
-    updated = LexicalIndex.updated(LexicalIndex.build(before), kept, gone, coming)
-    built = LexicalIndex.build(now)
+    rows_before = np.array(sorted(chance.sample(range(60), 40)))
+    rows_before[::3] = -1  # every third is replaced
+    coming = [" ".join(chance.choices([*said, "unheard"], k=9)) for row in rows_before if row < 0]
+    fresh = iter(coming)
+    gone = [text for row, text in enumerate(before) if row not in rows_before]
+    updated = LexicalIndex.updated(LexicalIndex.build(before), rows_before, gone, coming)
+    built = LexicalIndex.build([next(fresh) if row < 0 else before[row] for row in rows_before])
     assert updated is not None
     assert updated.keys() == built.keys()
     for name, array in built.items():
@@ -158,6 +153,5 @@ def test_words_brought_up_to_date_are_those_read_anew() -> None:
 
 def test_words_are_read_anew_in_another_language() -> None:
     before = LexicalIndex.build(["the cat and the dog", "the house of the cat"])
-    german = {2: "der Hund und die Katze und das Haus der Katze ist nicht der Hund und der die das"}
-    kept = (np.array([0, 1]), np.array([0, 1]))
-    assert LexicalIndex.updated(before, kept, [], german) is None
+    german = ["der Hund und die Katze und das Haus der Katze ist nicht der Hund und der die das"]
+    assert LexicalIndex.updated(before, np.array([0, 1, -1]), [], german) is None

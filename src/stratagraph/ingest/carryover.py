@@ -16,7 +16,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -47,23 +47,15 @@ half, updated partitions have within 5 % of the modularity of new ones; above it
 class Kept:
     """The chunks that a corpus has in common with the previous one.
 
-    `now` and `before` are their rows in the two, ascending in `now`; `extracted` are the previous
-    extractions. `arrived` are rows of chunks of documents that were given again: text known, metadata maybe
-    changed. The texts of the deleted chunks under their prefixes (`removed_texts`) may be iterated over once.
+    `rows_before` is the previous row of each chunk, or -1, and `extracted` are the previous extractions.
+    `arrived` are rows of chunks of documents that were given again: text known, metadata maybe changed. The
+    texts of the deleted chunks under their prefixes (`removed_texts`) may be iterated over once.
     """
 
-    now: Rows
-    before: Rows
+    rows_before: Rows
     removed_texts: Iterable[str]
-    extracted: Stored | None = None
-    arrived: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def coming(self, size: int) -> list[int]:
-        """The rows of the new chunks in a corpus of this size."""
-        new = np.ones(size, np.bool_)
-        new[self.now] = False
-        rows: list[int] = np.flatnonzero(new).tolist()
-        return rows
+    extracted: Stored | None
+    arrived: Rows
 
 
 def counts_array(counts: Mapping[str, int]) -> NDArray[np.uint8]:

@@ -201,27 +201,27 @@ class LexicalIndex:
     @staticmethod
     def updated(
         before: Mapping[str, NDArray[Any]],
-        stayed: tuple[Rows, Rows],
+        rows_before: Rows,
         removed_texts: Iterable[str],
-        coming: Mapping[int, str],
+        coming: Iterable[str],
     ) -> Arrays | None:
         """Update the arrays of `build` (`before`) at the cost of the passages that changed.
 
-        `stayed` are the rows of the passages that stayed, now (ascending) and then; `removed_texts` those of
-        deleted passages, and `coming` those of new ones by their rows. None if the language of the corpus
-        changed: all passages are to be read.
+        `rows_before` is the previous row of each passage, or -1. `removed_texts` are those of deleted
+        passages, `coming` those of new ones in order. None if the language of the corpus changed: all
+        passages are to be read.
         """
-        now, then = stayed
-        read = _Read(coming.values())
+        read = _Read(coming)
         markers = before["markers"] + read.markers() - _Read(removed_texts).markers()
         language = _language(markers)
         if language.encode("ascii") != bytes(before["language"]):
             return None
-        lengths = np.zeros(len(now) + len(coming), np.uint32)
-        lengths[now], lengths[list(coming)] = before["lengths"][then], read.lengths
+        stays, places = np.flatnonzero(rows_before >= 0), np.flatnonzero(rows_before < 0)
+        lengths = np.zeros(len(rows_before), np.uint32)
+        lengths[stays], lengths[places] = before["lengths"][rows_before[stays]], read.lengths
         rows = np.full(len(before["lengths"]), -1, np.int64)
-        rows[then] = now
-        fresh, places = read.postings(language), np.array(list(coming), np.int64)
+        rows[rows_before[stays]] = stays
+        fresh = read.postings(language)
         fresh = Postings.of(
             np.repeat(fresh.keys, np.diff(fresh.starts)), places[np.asarray(fresh.rows)], fresh.values
         )

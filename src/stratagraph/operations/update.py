@@ -51,7 +51,7 @@ from stratagraph.system.memory import release
 from stratagraph.system.threads import entered, in_thread, stoppable
 from stratagraph.types.built import Built
 from stratagraph.types.dates import day_of
-from stratagraph.types.protocols import Stored
+from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import BuildReport, DocumentState, Usage
 
 T = TypeVar("T")
@@ -367,9 +367,7 @@ class _Update:
         await self._put(GRAPH, graph)
         stored, previous, before = self._staging.part(GRAPH), self._previous(GRAPH), None
         if previous is not None and not self._embeds_all:
-            chunks = np.full(self._staging.size, -1, np.int64)
-            chunks[self._staging.known_rows()[0]] = self._staging.known_rows()[1]
-            before = Before(previous, stored, chunks)
+            before = Before(previous, stored, self._rows_before())
         self._graph = Graph(stored, before)
 
     def _previous(self, name: str) -> Stored | None:
@@ -382,12 +380,19 @@ class _Update:
         """The chunks that the previous generation has too."""
         if self._before is None or not self._before.size or self._embeds_all:
             return None
-        now, before = self._staging.known_rows()
-        removed = np.setdiff1d(np.arange(self._before.size), before)
+        rows_before = self._rows_before()
+        removed = np.setdiff1d(np.arange(self._before.size), rows_before)
         batches = (removed[at : at + _EMBED_ROWS].tolist() for at in range(0, len(removed), _EMBED_ROWS))
         chunks = chain.from_iterable(map(self._before.chunks, batches))
         texts = (chunk.searched_text for chunk in chunks)
-        return Kept(now, before, texts, self._previous(EXTRACTION), self._staging.arrived_rows())
+        return Kept(rows_before, texts, self._previous(EXTRACTION), self._staging.arrived_rows())
+
+    def _rows_before(self) -> Rows:
+        """The previous row of each chunk, or -1."""
+        rows = np.full(self._staging.size, -1, np.int64)
+        now, before = self._staging.known_rows()
+        rows[now] = before
+        return rows
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)

@@ -221,7 +221,7 @@ class _Stage:
             places = previous.rows(self._corpus.ids(range(len(rows))))
             rows[:] = [places.get(each, -1) for each in self._corpus.ids(range(len(rows)))]
         else:
-            rows[kept.now] = kept.before
+            rows[:] = kept.rows_before
         rows[list(self._given)] = -1
         known = np.flatnonzero(rows >= 0)
         makers, titles = (np.asarray(previous.arrays[each])[rows[known]] for each in (MAKERS, TITLES))

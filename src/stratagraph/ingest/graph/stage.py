@@ -177,14 +177,10 @@ def _search_arrays(
     """The arrays that find chunks by their words (BM25) and by their vectors, updated or built."""
     before = words = None
     if previous is not None and kept is not None:
-        rows_before = np.full(corpus.size, -1, np.int64)
-        rows_before[kept.now] = kept.before
-        before = previous.arrays, rows_before
-        coming = kept.coming(corpus.size)
-        texts = dict(zip(coming, _searched_texts(corpus, coming), strict=True))
-        words = LexicalIndex.updated(
-            prefixed(previous.arrays, "lexical."), (kept.now, kept.before), kept.removed_texts, texts
-        )
+        before = previous.arrays, kept.rows_before
+        coming = _searched_texts(corpus, np.flatnonzero(kept.rows_before < 0).tolist())
+        stored = prefixed(previous.arrays, "lexical.")
+        words = LexicalIndex.updated(stored, kept.rows_before, kept.removed_texts, coming)
     if words is None:
         words = LexicalIndex.build(_searched_texts(corpus, range(corpus.size)))
     nearest = Nearest.index(corpus.vectors, "chunks", before)

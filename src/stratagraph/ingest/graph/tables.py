@@ -293,8 +293,9 @@ def tabulated(
         and kept.extracted is not None
         and f"{PREFIX}dropped" in previous.arrays
     ):
-        same = extracted.hashes[kept.now] == kept.extracted.hashes[kept.before]
-        rows[kept.now[same]] = kept.before[same]
+        rows[:] = kept.rows_before
+        known = np.flatnonzero(rows >= 0)
+        rows[known[extracted.hashes[known] != kept.extracted.hashes[rows[known]]]] = -1
     flat = Flat()
     new = np.flatnonzero(rows < 0).tolist()
     for start in range(0, len(new), BATCH):
