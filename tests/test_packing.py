@@ -178,3 +178,15 @@ def test_statements_of_a_theme_are_near_what_is_asked_and_unlike_each_other() ->
     assert not any("was run by Ada" in each for each in (one, both))
     assert ("Bea led" in one, "Their banner" in one) == (True, False)
     assert ("Bea led" in both, "Their banner" in both) == (False, True)
+
+    passage = f"Rain fell {tail}. Ada taught navigation {tail}."
+    pieces = pack(
+        "who taught navigation",
+        [texts[1], passage],
+        70,
+        words,
+        [0.5, 0.9],
+        theme=(north[None], [known[1], None]),
+    )
+    assert "Ada taught" in pieces[1].text
+    assert "Rain fell" not in pieces[1].text

@@ -115,9 +115,9 @@ class Asking:
             return None
         statements = await aside(self.reader.statements, question.method, hits)
         steps = guidance.steps if guidance is not None and overview else ()
-        queries = [query for step in steps for query in step.queries]
-        aims = [question.vector, *[await self._vector(query[:LONGEST]) for query in queries]]
-        return Theme(np.stack(aims), statements) if statements else None
+        asked = [question.text, *(query for step in steps for query in step.queries)]
+        aims = [question.vector, *[await self._vector(query[:LONGEST]) for query in asked[1:]]]
+        return Theme(asked, np.stack(aims), statements) if statements else None
 
     def _in_time(self, arguments: SearchArguments) -> tuple[SearchArguments, int]:
         """The arguments with `as_of` as a filter, and how many undated documents that hides."""

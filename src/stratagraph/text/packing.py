@@ -12,7 +12,8 @@ as one. A statement scores by
 For a theme, whose words say little, statements are chosen by maximal marginal relevance of their stored
 vectors (Carbonell and Goldstein 1998): `MMR` of the similarity to the question, or to the most similar of the
 queries of an overview, less the rest of the similarity to the most similar chosen statement. A statement
-without a vector is as similar to the question as its text, and to what is chosen as words of it stand there.
+without a vector is as similar to the question as its text, by the share that it has of the words asked for,
+relative to the best such statement; and as similar to what is chosen as words of it stand there.
 
 In excerpts for readers, the record of a text that has most of the question's words stands before its other
 statements. Nothing is embedded.
@@ -172,12 +173,15 @@ class Theme:
 
     Parameters
     ----------
+    asked
+        The question and the queries of an overview.
     aims
-        Unit vectors of the question and of the queries of an overview, shape (aims, dimension).
+        Their unit vectors, shape (aims, dimension).
     statements
         For ids of hits, the vectors of the statements of their texts (`divided`), shape (n, dimension).
     """
 
+    asked: Sequence[str]
     aims: Vectors
     statements: Mapping[str, Vectors]
 
@@ -236,7 +240,7 @@ def pack(
     every = heads is not None and _fit([each.entire for each in read], max_tokens, count_tokens)
     measured = None
     if theme is not None and not every:
-        vectors, known, similar = _measured(read, rows, similarities, *theme)
+        vectors, known, similar = _measured(question, read, rows, similarities, *theme)
         most = max(1, round(SHORTLIST * max_tokens))
         likely = np.sort(np.argsort(-similar, kind="stable")[:most])
         likely = np.union1d(likely, np.arange(len(read[0].statements)))  # one of the first text leads
@@ -401,6 +405,7 @@ class _ByVectors:
 
 
 def _measured(
+    question: str,
     texts: Sequence[_Text],
     rows: Sequence[tuple[int, int]],
     similarities: Sequence[float],
@@ -418,6 +423,13 @@ def _measured(
         start += len(each.statements)
     known: NDArray[np.bool_] = np.linalg.norm(measured, axis=1) > 0
     similar[known] = (measured[known] @ aims.T).max(axis=1)
+    unknown = np.flatnonzero(~known)
+    said = [
+        texts[at].statements[order].shown(texts[at].text)
+        for at, order in (rows[row] for row in unknown.tolist())
+    ]
+    words = _words_in(question, said, [_WORD.findall(text) for text in said]).sum(axis=1)
+    similar[unknown] *= words / max(words.max(initial=0), 1e-9)
     return measured, known, similar
 
 

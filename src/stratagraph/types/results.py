@@ -379,13 +379,14 @@ class Retrieval:
         similarities = [trace.get("similarity", mean) for trace in self.trace]
         pieces: list[Piece] = []
         left = max_tokens
-        theme = None
+        theme, asked = None, self.query
         groups: dict[str, list[int]] = {}  # of an overview by words: the hits of each of its queries
         if self.theme is not None:
             theme = self.theme.aims, [self.theme.statements.get(hit.id) for hit in self.hits]
+            asked = " ".join(self.theme.asked)
         overview = theme is None and self.guidance is not None and self.guidance.kind == "overview"
         for place, trace in enumerate(self.trace):
-            query = trace.get("query", self.query) if overview else self.query
+            query = trace.get("query", self.query) if overview else asked
             groups.setdefault(query, []).append(place)
         for number, (query, places) in enumerate(groups.items()):
             packed = pack(
