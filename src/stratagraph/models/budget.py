@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import SpendingJournal
 from stratagraph.types.records import Usage
 
 Sleep = Callable[[float], Awaitable[object]]
-
-
-def _positive(**values: float | None) -> None:
-    for name, value in values.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} must be above 0, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +50,10 @@ class Limits:
     grace: float = 8.0
 
     def __post_init__(self) -> None:
-        _positive(
-            concurrency=self.concurrency,
-            requests_per_minute=self.requests_per_minute,
-            tokens_per_minute=self.tokens_per_minute,
-            timeout=self.timeout,
-            longest_wait=self.longest_wait,
-            embed_batch=self.embed_batch,
-            embed_concurrency=self.embed_concurrency,
-            store_timeout=self.store_timeout,
-        )
-        if self.retries < 0 or self.grace < 0:
-            raise ValueError(f"retries and grace must be 0 or more, got {self.retries} and {self.grace}")
+        for name in (each.name for each in fields(self)):
+            value, may_be_zero = getattr(self, name), name in ("retries", "grace")
+            if value is not None and not (value > 0 or (may_be_zero and value == 0)):
+                raise ValueError(f"{name} must be {'0 or more' if may_be_zero else 'above 0'}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
