@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from stratagraph import demo
@@ -10,7 +10,6 @@ from stratagraph.index import Index
 from stratagraph.ingest.headings import statements
 from stratagraph.ingest.names.spelling import words
 from stratagraph.types.records import GraphEntity
-from stratagraph.types.results import Retrieval
 
 HITS = 5
 """Hits that are looked at, of the walk as of plain vectors."""
@@ -92,17 +91,18 @@ def shown(index: Index) -> Iterator[ComparedQuestion]:
     titles = {name: str(metadata["title"]) for name, metadata in index.documents().items()}
     entities = list(index.entities())
     for question in demo.showcase():
-        gold = question.supporting_ids
-        plain = _documents(index.retrieve(question.question, HITS, method="walk", rank="dense"))
-        walked = _documents(index.retrieve(question.question, HITS, method="walk"))
-        missed = {*gold} & {*walked} - {*plain}
-        way = _way(index, entities, question, titles, missed) if missed else None
+        gold, found = question.supporting_ids, {}
+        for rank in ("dense", "walk"):  # a summary of many documents is none of them
+            hits = index.retrieve(question.question, HITS, method="walk", rank=rank).hits
+            found[rank] = {hit.documents[0] for hit in hits if hit.kind == "chunk"}
+        plain, walked = found["dense"], found["walk"]
+        missed = {*gold} & walked - plain
         yield ComparedQuestion(
             question,
             tuple(titles[name] for name in gold),
-            len({*gold} & {*plain}),
-            len({*gold} & {*walked}),
-            way,
+            len({*gold} & plain),
+            len({*gold} & walked),
+            _way(index, entities, question, titles, missed) if missed else None,
         )
 
 
@@ -113,11 +113,6 @@ def own_nodes(index: Index, question: str) -> Iterator[OwnNode]:
         best = next((hit for hit in hits if hit.kind != "chunk"), None)
         if best is not None:
             yield OwnNode(method, best.kind.replace("_", " "), len(best.documents), best.text)
-
-
-def _documents(retrieval: Retrieval) -> list[str]:
-    """The documents of the passages among the hits; a summary of many is none of them."""
-    return [hit.documents[0] for hit in retrieval if hit.kind == "chunk"]
 
 
 def _way(
@@ -135,28 +130,22 @@ def _way(
     entity = min(leading, key=lambda each: (len(each.documents), each.name), default=None)
     if entity is None:
         return None
-    texts = [_sentences(index, name) for name in gold]
-    quoted: list[tuple[str, ...]] = [(_naming(sentences, entity.name),) for sentences in texts]
-    answer, telling = _answer(question, (*quoted[-1], *texts[-1]))
-    quoted[-1] = tuple(dict.fromkeys((*quoted[-1], telling)))
-    steps = (Step(titles[name], part, name in missed) for name, part in zip(gold, quoted, strict=True))
-    return LinkedDocuments(entity.name, tuple(steps), answer)
-
-
-def _sentences(index: Index, document: str) -> list[str]:
-    texts = [chunk.text for chunk in index.chunks([document])[document]]
-    return [each.line(text) for text in texts for each in statements(text)]
-
-
-def _naming(sentences: Sequence[str], name: str) -> str:
-    """The first sentence that has a name, or most of the name's words."""
-    wanted = set(words(name))
-    exact = (each for each in sentences if name in each)
-    return next(exact, None) or max(sentences, key=lambda each: len(wanted & set(words(each))))
-
-
-def _answer(question: demo.DemoQuestion, sentences: Iterable[str]) -> tuple[str, str]:
-    """A right wording and the first sentence that has it."""
-    return next(
-        (answer, sentence) for sentence in sentences for answer in question.answers if answer in sentence
-    )
+    name, of_name = entity.name, set(words(entity.name))
+    steps, answer, chunks = [], "", index.chunks(gold)
+    for document in gold:
+        texts = [chunk.text for chunk in chunks[document]]
+        sentences = [each.line(text) for text in texts for each in statements(text)]
+        # The first that has the name, or most of its words.
+        exact = (each for each in sentences if name in each)
+        naming = next(exact, None) or max(sentences, key=lambda each: len(of_name & set(words(each))))
+        quoted = [naming]
+        if document == gold[-1]:
+            answer, telling = next(
+                (answer, each)
+                for each in (naming, *sentences)
+                for answer in question.answers
+                if answer in each
+            )
+            quoted.append(telling)
+        steps.append(Step(titles[document], tuple(dict.fromkeys(quoted)), document in missed))
+    return LinkedDocuments(name, tuple(steps), answer)
