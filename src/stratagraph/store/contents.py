@@ -135,7 +135,7 @@ class Contents:
     def nodes(self, part: str) -> Records[NodeRecord]:
         """The nodes of a part."""
         segments = self.folder(f"{NODES.folder}/{part}")
-        return Records(NODES, nodes.label(part), segments, self.parts[part][NODES.slots])
+        return Records(NODES, f"part '{part}'", segments, self.parts[part][NODES.slots])
 
     def corpus_records(self, path: Path) -> tuple[Path, Records[Any], Records[Any], NDArray[np.int32]]:
         """The arguments of `corpus.Corpus`. `path` is that of the generation."""

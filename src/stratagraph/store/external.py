@@ -70,7 +70,7 @@ class ExternalPool(Pool):
         self._read = np.zeros((len(self), rows.dimension), np.float16)  # memory is taken as it is filled
         self._is_read = np.zeros(len(self), np.bool_)
         self._lock = Lock()
-        self._warned = False
+        self.has_warned = False  # of a store that returns fewer hits than it is asked for
 
     @cached_property
     def all_hashes(self) -> Keys:
@@ -187,18 +187,6 @@ class ExternalPool(Pool):
         """Drop the downloaded file."""
         self._local, self.segments = None, []
 
-    def warn_of_limit(self, given: int, asked: int) -> None:
-        """Warn once that the store returns fewer hits than it is asked for."""
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"{self.rows.table.name} gave {given} rows where {asked} were asked for and written: its "
-                "index limits searches (of pgvector by hnsw.ef_search or ivfflat.probes), or rows are gone, "
-                "as verify() tells. Vectors are read one by one instead, which is slower",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-
 
 class ExternalVectors(PooledVectors):
     """An array of vectors in a vector store; `name` is its name in `Fields`."""
@@ -251,7 +239,16 @@ class ExternalVectors(PooledVectors):
         if given < count:
             some = admitted[:: max(1, len(admitted) // SPARE)]
             self.pool.require(self.slots[some].astype(np.int64))
-            self.pool.warn_of_limit(given, count)
+            if not self.pool.has_warned:
+                self.pool.has_warned = True
+                warnings.warn(
+                    f"{self.pool.rows.table.name} gave {given} rows where {count} were asked for and "
+                    "written: its index limits searches (of pgvector by hnsw.ef_search or ivfflat.probes), "
+                    "or rows are gone, as verify() tells. Vectors are read one by one instead, which is "
+                    "slower",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
         return admitted
 
     def _where(self, admitted: Rows) -> tuple[dict[str, list[str]], float]:
@@ -354,12 +351,10 @@ def remove_leftovers(
     journal: Journal, table: VectorTable | None, pool: ExternalPool | None, generation: int
 ) -> bool:
     """Remove rows in the journal that the generation does not need; False, and a warning, on failure."""
-    if not (touched := journal.touched()):
-        return True
     try:
         if table is None:
             raise VectorStoreError("the vector store was not given")
-        for identity, keys in touched.items():
+        for identity, keys in journal.touched().items():
             needed = _NONE
             if pool is not None and identity == pool.rows.identity:
                 needed = np.append(pool.keys, np.uint64(mark(generation)))

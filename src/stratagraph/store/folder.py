@@ -179,7 +179,12 @@ class IndexFolder:
         writing, `ReadOnly` if the folder is a copy of an index behind a URL.
         """
         self._require_open()
-        self.require_writable()
+        if self._layout.root.holds_file(SOURCE_URL):
+            url = self._layout.root.read(SOURCE_URL, most=10_000).decode("utf-8", "replace").strip()
+            raise ReadOnly(
+                f"{url} was opened from a URL, and such an index is read only. Copy it to a local folder "
+                "(copy_to), open and change that, and copy it back with copy_to(URL)"
+            )
         with WriterLock(self._layout.root, operation):
             self._recover()
             earlier = self.journal.operation()
@@ -211,15 +216,6 @@ class IndexFolder:
                 staging.discard()
                 self.journal.close()
 
-    def require_writable(self) -> None:
-        """Raise `ReadOnly` if the folder is a copy of an index behind a URL."""
-        if self._layout.root.holds_file(SOURCE_URL):
-            url = self._layout.root.read(SOURCE_URL, most=10_000).decode("utf-8", "replace").strip()
-            raise ReadOnly(
-                f"{url} was opened from a URL, and such an index is read only. Copy it to a local folder "
-                "(copy_to), open and change that, and copy it back with copy_to(URL)"
-            )
-
     def _recover(self) -> None:
         """Finish what the last writer left, or this one after publishing. Only under the lock.
 
@@ -230,7 +226,12 @@ class IndexFolder:
         if self.journal.exists():
             operation = self.journal.operation()
             published = operation is not None and operation.generation <= self.generation
-            self.journal.forget(purged=self._purge(), finished=published, rows=self._removed_leftovers())
+            removed = True
+            if self.journal.touched():
+                pool = self.snapshot().pool if self.generation else None
+                pool = pool if isinstance(pool, ExternalPool) else None
+                removed = remove_leftovers(self.journal, self.table, pool, self.generation)
+            self.journal.forget(purged=self._purge(), finished=published, rows=removed)
 
     def _forget(self, earlier: Operation | None) -> None:
         """After an operation without effect: an earlier interrupted one stays recorded."""
@@ -254,14 +255,6 @@ class IndexFolder:
             )
             return False
         return True
-
-    def _removed_leftovers(self) -> bool:
-        if not self.journal.touched():
-            return True
-        pool = self.snapshot().pool if self.generation else None
-        return remove_leftovers(
-            self.journal, self.table, pool if isinstance(pool, ExternalPool) else None, self.generation
-        )
 
     def lacks_rows(self) -> bool:
         """Whether rows of the generation are missing or wrong in the vector store."""
@@ -333,17 +326,12 @@ class IndexFolder:
             if not self.closed and not self.generation:
                 with WriterLock(self._layout.root, None):
                     self.calls.close()
-                    self._unclaim()
+                    if not (self.calls.exists() or self.journal.holds_work()):
+                        self.journal.remove()
+                        unclaim(self._layout)
+                        if self._made:
+                            self.path.rmdir()
         self.close()
-
-    def _unclaim(self) -> None:
-        if self.calls.exists() or self.journal.holds_work():
-            return
-        self.journal.remove()
-        unclaim(self._layout)
-        if self._made:
-            with suppress(OSError):
-                self.path.rmdir()
 
     def close(self) -> None:
         """Close the folder, and remove it if it is private. May be called twice."""

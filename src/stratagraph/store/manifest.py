@@ -94,7 +94,8 @@ class Manifest:
             if content.pop("checksum", None) != _checksum(content):
                 raise ValueError("the content does not agree with its checksum")
             for name in content["files"]:
-                check_inside(name)
+                if not _PATH.fullmatch(name):
+                    raise ValueError(f"the path {name!r} leaves the index folder, or is none of an index")
             files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
             fields = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
             manifest = cls(**{**fields, "methods": tuple(content["methods"]), "files": files})
@@ -164,12 +165,6 @@ def json_object(
             f"{function}(documents, path={folder!r})"
         )
     return content
-
-
-def check_inside(name: str) -> None:
-    """Raise `ValueError` for a path that no file of a generation has, such as one that leads out of it."""
-    if not _PATH.fullmatch(name):
-        raise ValueError(f"the path {name!r} leaves the index folder, or is none of an index")
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

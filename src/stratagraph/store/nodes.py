@@ -24,11 +24,6 @@ INDPTR, INDICES = "sources.indptr", "sources.indices"
 """Arrays of a part: node i has the chunk rows `indices[indptr[i]:indptr[i + 1]]`."""
 
 
-def label(part: str) -> str:
-    """What the nodes of a part are called in errors."""
-    return f"part '{part}'"
-
-
 class StoredPart:
     """A part of a generation (the extraction, the graph, a method's index). Unknown rows are `IndexError`s.
 
@@ -139,7 +134,7 @@ def write_nodes(
 
     coming, records = np.argsort(order[given[fresh]], kind="stable"), None if base is None else base.records
     folder = f"{NODES.folder}/{name}"
-    written = write_records(writer, folder, label(name), NODES, records, slots, new, coming, **more)
+    written = write_records(writer, folder, f"part '{name}'", NODES, records, slots, new, coming, **more)
     return written, keys, hashes
 
 
