@@ -15,7 +15,6 @@ from tests.campaigns.trials import TALLIES, table
 
 
 def main() -> int:
-    """Run the campaigns that are named, and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", choices=CAMPAIGNS)
     parser.add_argument("--trials", type=int, default=1000)

@@ -71,8 +71,6 @@ Change = Callable[[Array, np.random.Generator], Array]
 
 @dataclass(frozen=True)
 class Alteration:
-    """What is done to which array."""
-
     part: str
     array: str
     kind: str
@@ -213,7 +211,6 @@ def _effective(item: Alteration, arrays: dict[str, Array]) -> bool:
 
 
 def altered(item: Alteration, arrays: dict[str, Array]) -> Array | None:
-    """The altered array; None if the alteration leaves it out."""
     if item.kind == "missing":
         return None
     rng = np.random.default_rng([item.seed, list(arrays).index(item.array), KINDS.index(item.kind)])
@@ -261,7 +258,6 @@ def readers(part: str) -> tuple[str, ...]:
 
 
 def asked(folder: Path, methods: tuple[str, ...]) -> list[Any]:
-    """The answers to all questions."""
     with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         answers: list[Any] = [
             hits(index.retrieve(question, k=6, method=method, **options))
@@ -273,12 +269,10 @@ def asked(folder: Path, methods: tuple[str, ...]) -> list[Any]:
 
 
 def hits(found: sg.Retrieval) -> list[Any]:
-    """What an answer is compared by."""
     return [[hit.id, round(hit.score, 5), list(hit.sources)] for hit in found.hits]
 
 
 def used(folder: Path, item: Alteration) -> list[Any]:
-    """Ask an index with an altered array."""
     install(item)
     return asked(folder, readers(item.part))
 

@@ -147,7 +147,6 @@ KINDS = {
 
 
 def campaign(work: Path, trials: int, seed: int = 1) -> None:
-    """Upload bombs of every reader in turn, and look what reading them took."""
     chance = random.Random(seed)
     for number, kind, row in turns("bombs", list(KINDS), trials):
         path = work / f"upload.{kind}"

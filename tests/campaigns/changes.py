@@ -23,8 +23,6 @@ EACH = 10  # cancellations of one index object
 
 
 class Core:
-    """What users change an index by; here the core itself."""
-
     def load(self, path: Path) -> Any:
         return sg.open_index(path, embedder=FakeEmbedder())
 
@@ -32,13 +30,10 @@ class Core:
         return opened.ainsert([document])
 
     def delete(self, opened: Any, identity: str) -> Awaitable[Any]:
-        """Remove a document, if it is there."""
         return opened.adelete([identity], missing_ok=True)
 
 
 class LangChain(Core):
-    """A retriever of LangChain."""
-
     def load(self, path: Path) -> Any:
         from langchain_stratagraph import TreeRetriever
 
@@ -52,8 +47,6 @@ class LangChain(Core):
 
 
 class LlamaIndex(Core):
-    """An index of LlamaIndex."""
-
     def load(self, path: Path) -> Any:
         from llama_index_stratagraph import LSHTreeIndex
 
@@ -73,7 +66,6 @@ FRAMEWORKS = {"core": Core(), "LangChain": LangChain(), "LlamaIndex": LlamaIndex
 
 
 async def _cancelled(framework: Core, opened: Any, number: int, chance: random.Random) -> None:
-    """Begin an insert or a delete, and stop it."""
     change = (
         framework.insert(opened, documents(100 + number, 101 + number)[0])
         if chance.random() < 0.7
@@ -129,12 +121,10 @@ class BlockingEmbedder:
     name = "blocking"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Vectors from the letters."""
         time.sleep(0.002)
         return [[text.count(letter) + 0.5 for letter in "aeioulnst"] for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
         return self.embed_documents([text])[0]
 
 

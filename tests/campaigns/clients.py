@@ -87,7 +87,6 @@ def _filter(chance: random.Random) -> dict[str, Any]:
 async def _leaves(
     way: str, question: dict[str, Any], index: sg.Index, client: AsyncClient, tools: Any
 ) -> str:
-    """What a client gets to read."""
     where, asked = question["where"], question["question"]
     options = {name: question[name] for name in ("k", "method") if name in question}
     if way == "core":
@@ -152,7 +151,6 @@ async def _filters(work: Path, trials: int, chance: random.Random) -> None:
 
 
 def campaign(work: Path, trials: int, seed: int = 1) -> None:
-    """Ask questions with filters, in every way."""
     logging.getLogger("stratagraph").setLevel(logging.ERROR)
     embedder = sg.HashingEmbedder()
     sg.build_index(documents(), list(METHODS), work / "idx", embedder=embedder, progress=False).close()

@@ -171,7 +171,6 @@ def altered(content: Any, chance: random.Random) -> str:
 
 
 def linked(copy: Path, outside: Outside, chance: random.Random) -> str:
-    """Something else in the place of a file, or where one will be written."""
     name, kind = chance.choice(NAMES), chance.choice(list(REPLACED))
     if not (copy / name).parent.is_dir():
         return "nothing"

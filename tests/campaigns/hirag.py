@@ -133,7 +133,6 @@ def _change(index: sg.Index, start: int, chance: random.Random) -> None:
 
 
 def campaign(work: Path, trials: int, seed: int = 1) -> None:
-    """So many indexes, of all kinds of answers in turn."""
     life(work / "first", "new", seed)  # imports what every trial needs, once
     for number, kind, row in turns("hirag", KINDS, trials):
         folder = work / f"{number}"

@@ -40,7 +40,6 @@ _LOADED = "STRATAGRAPH_SHIM"
 
 
 def available() -> bool:
-    """Whether the shim can be built here."""
     return sys.platform == "linux" and shutil.which("cc") is not None
 
 
@@ -63,12 +62,10 @@ def _shim() -> Any:
 
 
 def arm(folder: Path, number: int, mode: int, log: Path) -> None:
-    """From now on, interrupt this process at the given call in a folder."""
     _shim().shim_arm(str(folder).encode(), ctypes.c_long(number), mode, str(log).encode())
 
 
 def secret() -> sg.Document:
-    """The document that is deleted."""
     return sg.Document("secret", f"Anna Berg knows that {SECRET}. The Aurora does not.")
 
 
@@ -84,7 +81,6 @@ class Noting:
     log: ClassVar[Path]
 
     def complete(self, prompt: str) -> str:
-        """The answer to a prompt, always the same."""
         digest = hashlib.sha256(prompt.encode()).hexdigest()[:24]
         with self.log.open("a") as file:
             file.write(f"{digest}\n")
@@ -92,7 +88,6 @@ class Noting:
 
     @classmethod
     def asked(cls) -> list[str]:
-        """The prompts since the last time."""
         noted = cls.log.read_text().split()
         cls.log.write_text("")
         return noted
@@ -112,26 +107,22 @@ def answered(folder: Path) -> set[str]:
 
 
 def build(path: Path) -> None:
-    """The first build."""
     given = [*documents(0, 5), secret()]
     models = {"llm": Noting(), "embedder": FakeEmbedder()}
     sg.build_index(given, "lshtree", path, **models, config=CONFIG, progress=False).close()
 
 
 def insert(path: Path) -> None:
-    """Documents that come later."""
     with sg.open_index(path, Noting(), FakeEmbedder()) as index:
         index.insert(documents(5, 7))
 
 
 def delete(path: Path) -> None:
-    """The document that must leave no trace."""
     with sg.open_index(path, Noting(), FakeEmbedder()) as index:
         index.delete(["secret"], missing_ok=True)
 
 
 def rebuild(path: Path) -> None:
-    """The same documents with other settings, in the place of an index."""
     config = {**CONFIG, "chunking": {"size": 20, "overlap": 2}}
     models = {"llm": Noting(), "embedder": FakeEmbedder()}
     given = [*documents(0, 5), secret()]
@@ -139,13 +130,11 @@ def rebuild(path: Path) -> None:
 
 
 def copy(path: Path) -> None:
-    """A copy over an earlier one."""
     with sg.open_index(path.parent / "original", embedder=FakeEmbedder()) as index:
         index.copy_to(path)
 
 
 def shards(path: Path) -> None:
-    """A first build of two shards."""
     made = sg.build_shards(
         documents(0, 5), path, shards=2, method="lshtree", embedder=FakeEmbedder(), progress=False
     )
@@ -184,7 +173,6 @@ class Stages:
             self.right[name] = (old, seen(folder))
 
     def fresh(self, name: str) -> Path:
-        """The folder as it is before an operation, in a place of its own."""
         place = self.work / "place"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -264,7 +252,6 @@ def shared_stages() -> Stages:
 
 
 def _remember(path: Path) -> None:
-    """Answers that a model might have given."""
     folder = IndexFolder.open(path)
     snapshot = folder.snapshot()
     rows = range(snapshot.size)
@@ -279,7 +266,6 @@ def _looked(path: Path) -> dict[str, Any]:
 
 
 def seen(path: Path) -> str:
-    """The answers of a sound folder."""
     outcome = tried(lambda: _looked(path)["answers"])
     return str(outcome.value)
 
@@ -297,7 +283,6 @@ class Disk:
     listings: dict[int, Listing] = field(default_factory=dict)
 
     def take(self, folder: Path) -> None:
-        """All of a folder, as it is now."""
         self.listings[folder.stat().st_ino] = {each.name: each.lstat().st_ino for each in folder.iterdir()}
         for each in folder.iterdir():
             if each.is_dir():

@@ -64,7 +64,6 @@ _WORST = [
 
 
 def outputs(count: int, seed: int = 0) -> Iterator[str]:
-    """So many outputs, the same for a seed."""
     chance = random.Random(seed)
     for number in range(count):
         if number < 2 * len(_WORST):
@@ -101,7 +100,6 @@ def mutated(chance: random.Random) -> str:
 
 
 def campaign(work: Path, trials: int, seed: int = 0) -> None:
-    """Read outputs with all parsers."""
     rows = {name: Tally(f"outputs: {name}") for name in PARSERS}
     for number, output in enumerate(outputs(trials, seed)):
         what = f"output {number} ({output[:60]!r}..., {len(output):,} characters)"

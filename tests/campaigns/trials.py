@@ -78,8 +78,6 @@ TALLIES: list[Tally] = []
 
 @dataclass
 class Tally:
-    """A row of a campaign's table."""
-
     kind: str
     trials: int = 0
     crashes: int = 0
@@ -95,32 +93,21 @@ class Tally:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing happened that is promised not to."""
         return not any(getattr(self, name) for name in PROBLEMS)
 
     def note(self, problem: str, example: str) -> None:
-        """Count a problem, and keep some examples of it."""
         setattr(self, problem, getattr(self, problem) + 1)
         if len(self.examples) < 20:
             self.examples.append(f"{problem}: {example}")
 
 
 def table(rows: list[Tally]) -> str:
-    """The rows as text."""
-    head = ("kind", "trials", *PROBLEMS, "outcomes")
-    lines = [
-        (
-            row.kind,
-            *(str(getattr(row, name)) for name in ("trials", *PROBLEMS)),
-            ", ".join(f"{name} {count}" for name, count in row.outcomes.most_common()),
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in [head, *lines]) for column in range(len(head))]
-    shown = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in [head, *lines]
-    ]
+    counts, width = ("trials", *PROBLEMS), max((len(row.kind) for row in rows), default=0)
+    shown = [f"{'kind':{width}}  {'  '.join(counts)}  outcomes"]
+    for row in rows:
+        numbers = "  ".join(str(getattr(row, name)).ljust(len(name)) for name in counts)
+        outcomes = ", ".join(f"{name} {count}" for name, count in row.outcomes.most_common())
+        shown.append(f"{row.kind:{width}}  {numbers}  {outcomes}".rstrip())
     examples = [f"  {row.kind}: {example}" for row in rows for example in row.examples]
     return "\n".join([*shown, *examples])
 
@@ -260,7 +247,6 @@ def turns(title: str, kinds: Sequence[str], trials: int) -> Iterator[tuple[int, 
 
 
 def fresh(base: Path, copy: Path) -> None:
-    """Put a copy of a folder in the place of what an earlier trial left."""
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(base, copy)
 

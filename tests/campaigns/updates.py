@@ -108,8 +108,6 @@ KINDS = ("graph", "entity", "attribute", "name", "text")
 
 
 class Updates(RuleBasedStateMachine):
-    """Two indexes with the same changes."""
-
     def __init__(self) -> None:
         super().__init__()
         self.work = tempfile.TemporaryDirectory(prefix="updates-")
@@ -134,13 +132,11 @@ class Updates(RuleBasedStateMachine):
         self.remember()
 
     def built(self, methods: Any, path: Path | None = None) -> sg.Index:
-        """A new build of the documents that there are."""
         given = [document(*each) for each in self.present.items()]
         llm, embedder = self.model(), FakeEmbedder()
         return sg.build_index(given, sorted(methods) or None, path, llm, embedder, CONFIG, progress=False)
 
     def both(self, change: Callable[[sg.Index], Any]) -> None:
-        """Change both, and compare them."""
         real = GroupBuilder.regroup
 
         def unknown(builder: Any, *of: Any) -> Any:
@@ -158,14 +154,12 @@ class Updates(RuleBasedStateMachine):
         self.remember()
 
     def remember(self) -> None:
-        """Note what is said now, and what is said no more."""
         said, numbers = said_in(self.index)[0], numbers_in(self.index)
         self.gone = (self.gone | (self.said - said)) - said
         self.gone_numbers = (self.gone_numbers | (self.numbers - numbers)) - numbers
         self.said, self.numbers = said, numbers
 
     def erased(self) -> None:
-        """Nothing of what is gone is in the folder."""
         content, said = everything_in(self.path), "\n".join(self.said).casefold()
         gone = [each for each in self.gone if each.casefold() not in said]
         assert [each for each in gone if each.encode() in content] == []
@@ -173,7 +167,6 @@ class Updates(RuleBasedStateMachine):
         self.gone, self.gone_numbers = set(), set()
 
     def drawn(self, data: st.DataObject, most: int) -> list[int]:
-        """Some of the documents that there are."""
         return data.draw(
             st.lists(st.sampled_from(sorted(self.present)), min_size=1, max_size=most, unique=True)
         )
@@ -242,7 +235,6 @@ class Updates(RuleBasedStateMachine):
 
 
 def campaign(work: Path, trials: int, seed: int = 1) -> None:
-    """So many series of updates."""
     row = Tally("series of updates")
     chosen = settings(
         max_examples=trials,
