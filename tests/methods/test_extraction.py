@@ -118,13 +118,6 @@ def test_given_extractions_are_taken_and_nothing_is_asked_about_them(call: Calle
     assert len(entities(index)["given thing"]) == 12
 
 
-def test_two_chunks_of_one_text_are_two_sources(call: Caller) -> None:
-    index = call.build([sg.Document("a", "Ada sailed to Ostra."), sg.Document("b", "Ada sailed to Ostra.")])
-    assert entities(index)["ostra"] == ("a", "b")
-    call(index, "delete", "a")
-    assert entities(index)["ostra"] == ("b",)
-
-
 def test_a_model_can_name_what_a_question_is_about(call: Caller) -> None:
     def naming(prompt: str) -> str:
         return '{"entities": ["Note 3"]}' if "<question>" in prompt else written_summary(prompt)
@@ -148,22 +141,8 @@ def test_resolution_makes_one_of_a_name_and_its_acronym_and_reports_it(call: Cal
     assert "hpg" not in entities(together)
     assert entities(together)["harbour pilots guild"] == ("a", "b")
     assert any(note.startswith("resolved: 'hpg'") for note in together.last_report.notes)
-
-
-def test_a_rule_of_the_users_own_decides(call: Caller) -> None:
-    seen: list[str] = []
-
-    def never(candidate: Any) -> bool:
-        seen.append(str(candidate))
-        return False
-
-    docs = [
-        sg.Document("a", "The Harbour Pilots Guild keeps the pilots of the harbour safe at night."),
-        sg.Document("b", "The HPG keeps the pilots of the harbour safe at night and by day."),
-    ]
-    index = call.build(docs, config={"extraction": {"resolve": True}}, resolve_rule=never)
-    assert seen
-    assert {"hpg", "harbour pilots guild"} <= set(entities(index))
+    never = call.build(docs, config={"extraction": {"resolve": True}}, resolve_rule=lambda candidate: False)
+    assert {"hpg", "harbour pilots guild"} <= set(entities(never)), "a rule of the user's own decides"
 
 
 def test_what_only_a_model_may_judge_is_no_rules(call: Caller) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from papers.harness import SYSTEMS, make
 from papers.walks import synonyms
 from tests.cases import cases
 
-from papers import graphrag, raptor
+from papers import raptor
 from stratagraph.config import as_config
 from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.eval import Dataset, Passage, Question
@@ -213,38 +212,11 @@ def test_graphrags_global_search_maps_over_all_reports_and_reduces_the_best_poin
     assert (again, cost.calls, cost.cached_calls) == ("Sarn", 0, 2), "its own cost, not that of both"
 
 
-@pytest.mark.parametrize("name", ["graphrag_local", "graphrag_global-attributed"])
-def test_levels_of_communities_are_nested_and_know_their_chunks(name: str) -> None:
-    system = ready(name, random_facts(2, documents=90, entities=70), llm=ScriptedChatModel(reporting))
-    graph, levels = system.graph, system._by_attributes() if "attr" in name else system._by_leiden()
-    for level in levels:
-        members = [row for each in level for row in each.members]
-        assert len(members) == len(set(members))
-        for each in level:
-            assert set(each.sources) == {
-                chunk for row in each.members for chunk in graph.entities[row].sources
-            }
-    for coarse, fine in pairwise(levels):
-        for each in fine:
-            assert sum(set(each.members) <= set(above.members) for above in coarse) == 1
-    if name == "graphrag_local":
-        assert len(levels) > 1
-        assert max(len(each.members) for each in levels[-1]) <= graphrag.LARGEST
-
-
 @pytest.mark.parametrize(("faults", "error"), [(["auth"], ModelError), ([], TooManyFailures)])
 def test_a_model_that_writes_no_report_fails_the_row(faults: list[str], error: type[Exception]) -> None:
     model = ScriptedChatModel(lambda prompt: "no report", faults=faults, cycle=True)
     with pytest.raises(error):
         ready("graphrag_global", random_facts(2, documents=90, entities=70), llm=model)
-
-
-def test_each_ranking_has_its_share_of_the_tokens() -> None:
-    system = ready("lightrag", CHAIN)
-    streams = [(share, [Passage(f"{share} x x x", ("a",))] * 20) for share in (0.15, 0.5, 0.35)]
-    found = [passage.text.split()[0] for passage in system.shared_out(streams, 20)]
-    assert [found.count(share) for share in ("0.15", "0.5", "0.35")] == [3, 10, 7]
-    assert len(system.shared_out([(0.5, streams[0][1][:2]), (0.5, [])], 9)) == 2
 
 
 def test_raptor_shows_summaries_as_nodes_and_their_passages_as_passages() -> None:

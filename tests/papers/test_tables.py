@@ -28,9 +28,8 @@ from tests.papers.replies import replies
 import stratagraph as sg
 from papers import clusterings, comparing, run, wording
 from stratagraph.config import as_config
-from stratagraph.demo import documents
 from stratagraph.eval.metrics import Difference
-from stratagraph.eval.names import RowName, check_rows
+from stratagraph.eval.names import check_rows
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 
@@ -247,17 +246,6 @@ def test_a_table_that_lacks_a_package_is_refused_and_left_out_of_a_group(
     assert [line.split()[2] for line in lines] == ["archrag-figure-6:", "archrag-figure-9:"]
     assert "communities.py" in group.stdout
     assert "chnsw.py" not in group.stdout
-
-
-def test_the_rows_of_a_sweep_differ_and_none_is_filled_up_with_passages() -> None:
-    found, (step,) = [], TABLES["archrag-figure-10"].steps
-    with sg.build_index(documents(), "archrag", embedder=sg.HashingEmbedder(), progress=False) as index:
-        for name in step.rows:
-            hits = index.retrieve("Who kept the lamp?", **RowName.of(name, "default").search).hits
-            assert {hit.kind for hit in hits} <= {"community", "entity", "relation"}
-            found.append(tuple(hit.id for hit in hits))
-    assert len(set(found)) == 5
-    assert sorted(map(len, found)) == list(map(len, found))
 
 
 def judge(prefers: Callable[[str, str], str]) -> ModelGate:

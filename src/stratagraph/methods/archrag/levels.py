@@ -110,8 +110,7 @@ def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
     return (labels >= 0) & (now < before)[labels]
 
 
-@dataclass(frozen=True, slots=True)
-class LevelGraph:
+class LevelGraph(NamedTuple):
     """The nodes of a level and the edges between them."""
 
     number: int  # 0 for the entities
@@ -268,8 +267,7 @@ def partition(
     return Partition(labels, len(sizes), joined, crossing, edges, added(level.ends, ends, level.size))
 
 
-@dataclass(frozen=True)
-class Communities:
+class Communities(NamedTuple):
     """The communities of a level, in the order of the labels; `start` is the row of the first.
 
     `rows_before` has the previous row of a community of this level with the same vector, or -1.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,8 +163,7 @@ def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> Arr
     return Nearest.index(vectors, name, (arrays, before), steady=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(NamedTuple):
     """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`.
 
     `ids[i]` are the ids of these clusters as numbers, 0 for a cluster of one member, shape (clusters, 2).

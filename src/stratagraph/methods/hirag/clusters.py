@@ -10,8 +10,8 @@ they are farther from its centre than all its members.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ _TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # a cluster of at most so many members is not halved
 
 
-@dataclass(frozen=True, slots=True)
-class Clusters:
+class Clusters(NamedTuple):
     """The clusters of one layer: ascending places of cluster i are `rows[indptr[i]:indptr[i + 1]]`."""
 
     indptr: Rows

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +53,7 @@ _LONGEST_TITLE = 120
 _MOST_RELATIONS = 100  # in a report's input, the strongest
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedCommunities:
+class ReportedCommunities(NamedTuple):
     """Reports of all communities with their vectors and `INPUTS`, and the rows of the entities in each.
 
     `labels` has the row of each entity's community for each level, the finest first, shape (entities,).
@@ -66,8 +66,7 @@ class ReportedCommunities:
     inputs: Keys
 
 
-@dataclass(frozen=True, slots=True)
-class LayerEdges:
+class LayerEdges(NamedTuple):
     """The layered graph's edges: the graph's relations, then those of members and summary entities."""
 
     ends: Rows

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,7 @@ _NONE: Mapping[str, NDArray[Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LayerClusters:
+class LayerClusters(NamedTuple):
     """The clusters of a layer that have several members; the members of cluster i are `of(i)`."""
 
     level: int  # the layer of their summary entities
@@ -76,8 +75,7 @@ class LayerClusters:
         return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(NamedTuple):
     """The proposals of a layer's clusters, in order of clusters, then of rank."""
 
     places: Rows  # of each proposal's cluster in `LayerClusters`

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,23 +59,17 @@ def previous_groups(arrays: Mapping[str, NDArray[Any]], level: int, rows_before:
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class TreeLevel:
-    """One level of the tree: the chunks (level 0), or the summaries of the level below.
-
-    `ties` order members of equal codes, `rows_before` are previous rows of unchanged members or -1,
-    `continued` those of members that may have changed, `marks` are those of the members, `read` gives the
-    members at rows, and `nodes` are the summaries.
-    """
+class TreeLevel(NamedTuple):
+    """One level of the tree: the chunks (level 0), or the summaries of the level below."""
 
     level: int
     vectors: Vectors
-    ties: Keys
-    rows_before: Rows
-    continued: Rows
+    ties: Keys  # order members of equal codes
+    rows_before: Rows  # previous rows of unchanged members, or -1
+    continued: Rows  # those of members that may have changed
     marks: Marks
     read: Callable[[Sequence[int]], list[Node]]
-    nodes: NodeTable | None = None
+    nodes: NodeTable | None = None  # the summaries
 
     @property
     def size(self) -> int:
@@ -90,7 +84,16 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
     unchanged.
     """
     config, previous = builder.config, builder.grouped
-    layer = await asyncio.to_thread(_chunks, builder)
+    corpus, seen, ids = builder.corpus, builder.graph.before, builder.corpus.id_halves
+    before = np.full(corpus.size, -1, np.int64)
+    if builder.previous is not None and seen is not None:
+        before = seen.chunks
+
+    def read(rows: Sequence[int]) -> list[Node]:
+        chunks = zip(corpus.ids(rows), corpus.texts(rows), rows, strict=True)
+        return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in chunks]
+
+    layer = TreeLevel(0, corpus.vectors, ids[:, 0], before, before, combined(ids), read)
     added, grouped = int(np.count_nonzero(layer.rows_before < 0)), None
     if previous is not None and builder.graph.before is not None:
         added += int(previous.arrays[DRIFT][0])
@@ -104,21 +107,6 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
         partitions.append(groups)
         layers.append(layer)
     return await asyncio.to_thread(_built, builder, layers, partitions, drift)
-
-
-def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> TreeLevel:
-    """The chunks as level 0."""
-    corpus, seen = builder.corpus, builder.graph.before
-    before = np.full(corpus.size, -1, np.int64)
-    if builder.previous is not None and seen is not None:
-        before = seen.chunks
-
-    def read(rows: Sequence[int]) -> list[Node]:
-        chunks = zip(corpus.ids(rows), corpus.texts(rows), rows, strict=True)
-        return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in chunks]
-
-    ids = corpus.id_halves
-    return TreeLevel(0, corpus.vectors, ids[:, 0], before, before, combined(ids), read)
 
 
 def partition(layer: TreeLevel, config: LSHTreeConfig, grouped: Mapping[str, NDArray[Any]] | None) -> Groups:
@@ -162,9 +150,18 @@ async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: TreeLevel, gr
     marks, before = await asyncio.to_thread(builder.regroup, sums, "summary", level)
 
     def drafts(batch: Sequence[int]) -> list[NodeDraft]:
-        rows = [groups.members[row] for row in batch]
-        read = iter(layer.read(np.concatenate(rows).tolist()))
-        return [_draft(level, tokens, [next(read) for _ in own]) for own in rows]
+        rows, settings = [groups.members[row] for row in batch], ("lshtree", str(level), str(tokens))
+        read, summaries = iter(layer.read(np.concatenate(rows).tolist())), []
+        for own in rows:
+            members = [next(read) for _ in own]
+            if level == 1:  # ids of chunks are derived from their texts, others are not
+                identity = content_id(*settings, *sorted(each.id for each in members))
+            else:
+                texts_by_id = ((each.id, each.text) for each in members)
+                identity = derived_id(texts_by_id, *settings)
+            texts, sources = [each.text for each in members], united(each.sources for each in members)
+            summaries.append(NodeDraft(identity, "summary", level, texts[0][:60], texts, sources))
+        return summaries
 
     write = partial(summarize, gate=builder.gate, prompt=PROMPT, max_tokens=tokens)
     fresh = await builder.read_and_write(np.flatnonzero(before < 0).tolist(), drafts, write)
@@ -174,17 +171,6 @@ async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: TreeLevel, gr
     continued = np.where(before >= 0, before, groups.groups_before)
     vectors, marks = nodes.column(VECTORS, vectors), nodes.member_marks()
     return TreeLevel(level, vectors, nodes.keys(), before, continued, marks, nodes.read, nodes)
-
-
-def _draft(level: int, tokens: int, members: Sequence[Node]) -> NodeDraft:
-    """The summary of a group before its text. Ids of chunks are derived from their texts, others are not."""
-    settings, texts = ("lshtree", str(level), str(tokens)), [each.text for each in members]
-    if level == 1:
-        identity = content_id(*settings, *sorted(each.id for each in members))
-    else:
-        identity = derived_id(((each.id, each.text) for each in members), *settings)
-    sources = united(each.sources for each in members)
-    return NodeDraft(identity, "summary", level, texts[0][:60], texts, sources)
 
 
 def _built(
@@ -200,18 +186,14 @@ def _built(
         below = sum(sizes[: level - 1]) if level else 0
         lists += [members + below for members in groups.members]
     no_codes = np.zeros((0, ceil(builder.config.bits / WORD)), np.uint64)
-    vectors = np.concatenate(
-        [np.zeros((0, builder.dimension), np.float32), *(each.vectors for each in layers)]
-    )
+    no_vectors = np.zeros((0, builder.dimension), np.float32)
+    vectors = np.concatenate([no_vectors, *(each.vectors for each in layers)])
     codes = np.concatenate([no_codes, *(groups.representatives for groups in partitions)])
     levels = np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int16)
     arrays = Holds.CONTENT.of({CODES: codes}) | Holds.MEASURES.of({"levels": levels, DRIFT: drift})
-    arrays |= Holds.ROWS.of(
-        {
-            "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
-            "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
-        }
-    )
+    indptr = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    indices = np.concatenate([np.zeros(0, np.int64), *lists])
+    arrays |= Holds.ROWS.of({"children.indptr": indptr, "children.indices": indices})
     previous, rows = builder.previous, [np.zeros(0, np.int64), *(each.rows_before for each in layers)]
     before = None if previous is None else (previous.arrays, np.concatenate(rows))
     arrays |= Nearest.index(vectors, "nodes", before)

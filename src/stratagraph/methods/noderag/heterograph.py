@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +60,7 @@ class EdgeKind(IntEnum):
     """Level 0 of the HNSW graph over T, S, A and H, where no other edge is (2.4, N7)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeBounds:
+class TypeBounds(NamedTuple):
     """Where each type begins: `bounds[i]` is the first node of type `TYPES[i]`, shape (8,)."""
 
     bounds: Rows
@@ -107,8 +105,7 @@ class TypeBounds:
         return tables, nodes - start[tables]
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeList:
+class EdgeList(NamedTuple):
     """Edges as they are collected: ends, shape (edges, 2), kinds, and which of them similarity gives too."""
 
     ends: Rows
@@ -289,8 +286,7 @@ _MANY = 16
 """Where more than one in so many nodes are new, all edges by meaning are searched for: that is faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """The previous row of each node (`rows_before`), the present one of each previous node (`now`), or -1.
 
     `before` and `arrays` are the layout and the arrays of the previous heterograph.
