@@ -184,20 +184,24 @@ def entity_level(builder: Builder) -> LevelGraph:
 
 
 def augmented(
-    level: LevelGraph, config: ArchRAGConfig, previous: PreviousEdges | None
+    vectors: Vectors,
+    ends: Rows,
+    weights: Weights,
+    config: ArchRAGConfig,
+    previous: PreviousEdges | None = None,
 ) -> tuple[Rows, Weights]:
     """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
     function = AUGMENTATIONS.custom(config.augmentation)
     if function is not None:
-        ends, weights = function(np.asarray(level.vectors), level.ends, level.weights)
-        return np.asarray(ends, np.int64).reshape(-1, 2), np.asarray(weights, np.float64)
+        new_ends, weighed = function(np.asarray(vectors), ends, weights)
+        return np.asarray(new_ends, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
     if config.augmentation == "none":
-        edges = Edges.of(level.ends, level.weights, level.size)
+        edges = Edges.of(ends, weights, len(vectors))
         return edges.pairs(), edges.weights
     return augment(
-        level.vectors,
-        level.ends,
-        level.weights,
+        vectors,
+        ends,
+        weights,
         neighbours=config.added_neighbours,
         quantile=config.quantile,
         seed=config.seed,
@@ -241,7 +245,7 @@ def partition(
     Previous edges of similarity stay if there is a previous partition.
     """
     previous = None if initial is None else previous
-    ends, weights = augmented(level, config, previous)
+    ends, weights = augmented(level.vectors, level.ends, level.weights, config, previous)
     fresh = partial(clustered, level.vectors, ends, weights, config)
     ways: list[Callable[[], Labels]] = []
     if initial is not None:
