@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.operations.listing import MEMBERS, AnySnapshot, parts_of
+from stratagraph.operations.listing import MEMBERS, AnySnapshot, members_of, parts_of
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.protocols import Rows
@@ -152,12 +152,7 @@ class _Pages:
         row = part.rows([identity]).get(identity)
         if row is None:
             raise KeyError(f"{method} has no node {identity!r}")
-        (node,) = part.nodes([row])
-        if "children.indptr" in part.arrays:
-            indptr, indices = part.arrays["children.indptr"], part.arrays["children.indices"]
-            table = PASSAGES if node.level == 1 else method
-            return [(table, member) for member in indices[indptr[row] : indptr[row + 1]].tolist()]
-        ids = [str(each) for each in node.extra.get(MEMBERS, ())]
+        (ids,) = members_of(self.snapshot, part, [row], part.nodes([row]))
         tables = (
             (method, part.rows(ids)),
             (GRAPH, self._graph.stored.rows(ids)),

@@ -116,7 +116,7 @@ def method_nodes(snapshot: AnySnapshot, method: str) -> Iterator[MethodNode]:
     for part in parts_of(snapshot):
         stored = part.part(method)
         for batch, nodes, sources in _batches(part, stored, range(stored.size)):
-            members = _members(part, stored, batch, nodes)
+            members = members_of(part, stored, batch, nodes)
             for node, own, ids in zip(nodes, members, sources, strict=True):
                 metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
                 yield MethodNode(node.id, node.kind, node.level, node.text, own, *ids, metadata)
@@ -187,12 +187,12 @@ def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:
     return [names[i] for i in places.tolist()]
 
 
-def _members(
+def members_of(
     snapshot: Snapshot, stored: Stored, rows: Sequence[int], nodes: Sequence[Node]
 ) -> list[tuple[str, ...]]:
     """Members as named by the nodes, or by a tree's arrays: chunks for level 1, else nodes."""
     if "children.indptr" not in stored.arrays:
-        return [tuple(node.extra.get(MEMBERS, ())) for node in nodes]
+        return [tuple(map(str, node.extra.get(MEMBERS, ()))) for node in nodes]
     indptr, indices = stored.arrays["children.indptr"], stored.arrays["children.indices"]
     lists = [indices[indptr[row] : indptr[row + 1]] for row in rows]
     lowest = [node.level == 1 for node in nodes]
