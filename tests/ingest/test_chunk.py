@@ -126,11 +126,6 @@ def test_a_sentence_longer_than_a_chunk_is_cut_at_clauses_then_words():
     assert all(set(text.split()) == {"tide"} for text in texts_of(words, size=40))
 
 
-def test_a_word_of_a_megabyte_is_cut():
-    chunks = chunks_of("x" * 1_000_000)
-    assert "".join(chunk.text for chunk in chunks) == "x" * 1_000_000
-
-
 def test_a_cut_inside_a_word_keeps_accents_and_composed_emoji_whole():
     for cluster in ("e\u0301\u0323", "👩\u200d👩\u200d👧", "👍\U0001f3fd"):
         assert all(text[0] == cluster[0] for text in texts_of(cluster * 200, size=30))

@@ -112,15 +112,9 @@ def test_a_name_is_left_out_if_the_sentence_has_less_than_half_of_its_words(
 
 
 def test_added_names_are_neither_quoted_nor_compared() -> None:
-    def answers(prompt: str) -> str:
-        names = ["1|Runa Vik|mill|Soll", "2|Runa Vik|mill|Holm Company"]
-        return json.dumps({"sentences": names, "types": []})
-
-    index = built({"mill": MILL + SOLD}, answers)
-    unit = next(unit for unit in index.units() if "closed" in unit.text)
-    assert unit.text.startswith("[Runa Vik, mill:] ")
+    text = f"[Runa Vik, mill:] {SOLD} Nothing else was ever told of the Holm Company."
     index = sg.build_index(
-        [sg.Document("note", unit.text + " Nothing else was ever told of the Holm Company.")],
+        [sg.Document("note", text)],
         embedder=FakeEmbedder(dimension=16),
         progress=False,
     )
