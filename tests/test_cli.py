@@ -509,35 +509,30 @@ def test_one_sentence_makes_an_index_that_says_why_it_has_no_groups(here: Path) 
     assert as_json("stats", "small")["vectors"] is None
 
 
-def test_a_build_over_an_index_brings_it_to_its_inputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    notes = tmp_path / "notes"
+def test_a_build_over_an_index_brings_it_to_its_inputs(here: Path) -> None:
+    notes = here / "notes"
     notes.mkdir()
     for name in ("a", "b", "c"):
         (notes / f"{name}.txt").write_text(f"Ada wrote letter {name} to Bremen.", "utf-8")
-    runner, build = CliRunner(), ["build", "notes", "-o", "idx", "--embedder", "hashing"]
-    assert runner.invoke(main, build).exit_code == 0
+    build = ("build", "notes", "-o", "idx", *HASHING)
+    assert run(*build).exit_code == 0
     (notes / "a.txt").unlink()
     (notes / "b.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")  # cannot be read, and is not pruned
     (notes / "d.txt").write_text("Mara steered the Dunlin.", "utf-8")
-    done = runner.invoke(main, [*build, "--method", "hirag"])
-    assert "added: 1 (d.txt)" in done.output
-    assert "unchanged: 1 (c.txt)" in done.output
-    assert "deleted" not in done.output
-    assert "deleted: 1 (a.txt)\n" in runner.invoke(main, [*build, "--prune"]).output
-    refused = runner.invoke(main, [*build, "--chunk-size", "90"])
+    done = run(*build, "--method", "hirag").output
+    assert "added: 1 (d.txt)" in done
+    assert "unchanged: 1 (c.txt)" in done
+    assert "deleted" not in done
+    assert "deleted: 1 (a.txt)\n" in run(*build, "--prune").output
+    smaller = (*build, "--chunk-size", "90")
+    refused = run(*smaller)
     assert refused.exit_code == 1
     assert "chunking.size is 300, not 90 as given" in refused.output
     assert "add --rebuild" in refused.output
     assert "rebuild=True" not in refused.output
-    asked = [*build, "--chunk-size", "90", "--llm", "openai:m@http://127.0.0.1:9/v1", "--method", "archrag"]
-    assert re.search(r"about [1-9]\d* model calls, 0 cached", runner.invoke(main, asked).output)
-    assert (
-        "rebuild: the index has 2 documents"
-        in runner.invoke(main, [*build, "--chunk-size", "90", "--rebuild"]).output
-    )
+    asked = run(*smaller, "--llm", "openai:m@http://127.0.0.1:9/v1", "--method", "archrag")
+    assert re.search(r"about [1-9]\d* model calls, 0 cached", asked.output)
+    assert "rebuild: the index has 2 documents" in run(*smaller, "--rebuild").output
     with open_index("idx", embedder=HashingEmbedder()) as index:
         assert index.methods == ("hirag",)
         assert index.documents().keys() == {"c.txt", "d.txt"}
@@ -561,19 +556,14 @@ def test_documents_cannot_command_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in shown
 
 
-def test_an_agent_gets_whole_passages_and_nothing_else(tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    for name, text in {"a": "The Dunlin ran aground. " * 30, "b": "Mara Quill steered the Dunlin."}.items():
-        (notes / f"{name}.txt").write_text(text)
-    idx, run = str(tmp_path / "idx"), CliRunner()
-    built = run.invoke(main, ["build", str(notes), "-o", idx, "--method", "lshtree", "--embedder", "hashing"])
+def test_an_agent_gets_whole_passages_and_nothing_else(here: Path) -> None:
+    (here / "a.txt").write_text("The Dunlin ran aground. " * 30)
+    (here / "b.txt").write_text("Mara Quill steered the Dunlin.")
+    built = run("build", "a.txt", "b.txt", "-o", "idx", "--method", "lshtree", *HASHING)
     assert built.exit_code == 0, built.output
-    asked = run.invoke(
-        main, ["query", idx, "Who steered the Dunlin?", "--passages", "--passage-tokens", "60"]
-    )
+    asked = run("query", "idx", "Who steered the Dunlin?", "--passages", "--passage-tokens", "60")
     assert asked.output == "[1] b.txt\nMara Quill steered the Dunlin.\n"
-    little = run.invoke(main, ["query", idx, "aground", "--passages", "-k", "1", "--passage-tokens", "16"])
-    assert little.output.startswith("[1] a.txt\nThe Dunlin")
-    assert len(little.output) < 90
-    assert run.invoke(main, ["skill"]).output.startswith("---\nname: stratagraph\n")
+    little = run("query", "idx", "aground", "--passages", "-k", "1", "--passage-tokens", "16").output
+    assert little.startswith("[1] a.txt\nThe Dunlin")
+    assert len(little) < 90
+    assert run("skill").output.startswith("---\nname: stratagraph\n")
