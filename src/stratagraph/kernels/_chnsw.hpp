@@ -108,9 +108,9 @@ struct Scratch {
     Query query;
     size_t at = 0;   // all in the pool before this were expanded
     size_t nearest = 0;  // results asked for, by which the search is settled; 0: it is when the pool is
-    // Distances are origin - score; what is farther than the last result by `share` of its distance does not
+    // Distances are highest - score; what is farther than the last result by `share` of its distance does not
     // matter, nor what is farther by `rounding`, within which the order is not known.
-    float origin = 0.0F, share = 0.0F, rounding = 0.0F;
+    float highest = 0.0F, share = 0.0F, rounding = 0.0F;
 
     void forget(size_t nodes) {
         for (size_t i = 0; i < marked.size(); ++i)

@@ -44,7 +44,7 @@ float bar(const Scratch &scratch) {
     float least = scratch.pool.missing() ? -FLT_MAX : items.back().score;
     if (scratch.nearest && items.size() >= scratch.nearest) {
         const float last = items[scratch.nearest - 1].score;
-        least = std::max(least, last - std::max(scratch.share * (scratch.origin - last), scratch.rounding));
+        least = std::max(least, last - std::max(scratch.share * (scratch.highest - last), scratch.rounding));
     }
     return least;
 }
@@ -245,7 +245,7 @@ void Index::begin(const Layer &layer, const Prepared &query, size_t k, size_t ef
     scratch.nearest = k;
     scratch.share = FARTHER * std::log2(static_cast<float>(ef) / static_cast<float>(k));
     scratch.rounding = error(layer, query);
-    scratch.origin = query.norm * layer.max_norm;
+    scratch.highest = query.norm * layer.max_norm;
 }
 
 void Index::take(const Layer &layer, Scratch &scratch) const {
