@@ -107,7 +107,7 @@ struct Scratch {
     Next next = Next::score;
     Query query;
     size_t at = 0;   // all in the pool before this were expanded
-    size_t nearest = 0;  // results asked for, by which the search is settled; 0: it is when the pool is
+    size_t nearest = 0;  // results asked for, by which the search ends; 0: it ends with the pool
     // Distances are highest - score; what is farther than the last result by `share` of its distance does not
     // matter, nor what is farther by `rounding`, within which the order is not known.
     float highest = 0.0F, share = 0.0F, rounding = 0.0F;
