@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from stratagraph.ingest.names.index import words
 from stratagraph.ingest.names.spelling import is_unspaced
 from stratagraph.kernels.bm25 import Postings, TermPostings, bm25
+from stratagraph.kernels.ranges import firsts
 from stratagraph.kernels.topk import kth_largest
 from stratagraph.text.stopwords import ENGLISH, FUNCTION, GRAMMAR, language_of
 from stratagraph.types.protocols import Rows
@@ -132,11 +133,9 @@ class _Read:
         hashes = content_keys(map(_stemmer(language), self.words))
         order = np.lexsort((self.rows, hashes[self.numbers]))
         keys, rows, counts = hashes[self.numbers][order], self.rows[order], self.counts[order]
-        fresh = np.ones(len(keys), np.bool_)
-        fresh[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
-        firsts = np.flatnonzero(fresh)
-        total = np.add.reduceat(counts.astype(np.int64), firsts) if len(firsts) else np.zeros(0, np.int64)
-        return Postings.of(keys[firsts], rows[firsts], np.minimum(total, _MOST_OFTEN).astype(np.uint8))
+        start = firsts(keys, rows)
+        total = np.add.reduceat(counts.astype(np.int64), start) if len(start) else np.zeros(0, np.int64)
+        return Postings.of(keys[start], rows[start], np.minimum(total, _MOST_OFTEN).astype(np.uint8))
 
 
 def _arrays(markers: NDArray[np.int64], lengths: NDArray[np.uint32], postings: Postings) -> Arrays:

@@ -24,7 +24,7 @@ from stratagraph.ingest.checks import Checks, damage
 from stratagraph.ingest.names.spelling import canonical, name_words, words
 from stratagraph.kernels.bm25 import Postings
 from stratagraph.kernels.checks import check_ascending
-from stratagraph.kernels.ranges import among, borders, ranges
+from stratagraph.kernels.ranges import among, borders, firsts, ranges
 from stratagraph.text.stopwords import stop_words
 from stratagraph.types.built import Holds
 from stratagraph.types.records import content_keys
@@ -173,8 +173,9 @@ def updated(
     owners = np.repeat(rank[new_rows], new_lengths)
     paired = owners[1:] == owners[:-1]
     pairs = (codes[:-1] * np.uint64(BASE) + codes[1:])[paired]
-    new_postings = _postings(np.concatenate([codes, pairs]), np.concatenate([owners, owners[1:][paired]]))
-    postings = _stored(before, "keys", "key_starts", "key_rows").updated(old_ranks, new_postings, size)
+    all_keys, all_owners = np.concatenate([codes, pairs]), np.concatenate([owners, owners[1:][paired]])
+    stored = before["keys"], before["key_starts"], before["key_rows"]
+    postings = _postings(stored, old_ranks, all_keys, all_owners, size)
     return {
         "lengths": np.minimum(lengths, _LONGEST).astype(np.uint16),
         "starts": starts,
@@ -201,10 +202,9 @@ def _spelling(
     now = np.full(len(stays), -1, np.int64)
     now[stays] = np.searchsorted(vocabulary, old)
     grams, owners = trigrams([word for word, new in zip(distinct_words, is_new, strict=True) if new])
-    new_postings = _postings(grams.astype(np.uint64), np.searchsorted(vocabulary, codes[is_new])[owners])
-    postings = _stored(before, "grams", "gram_starts", "gram_words").updated(
-        now, new_postings, len(vocabulary)
-    )
+    places = np.searchsorted(vocabulary, codes[is_new])[owners]
+    stored = before["grams"], before["gram_starts"], before["gram_words"]
+    postings = _postings(stored, now, grams.astype(np.uint64), places, len(vocabulary))
     counts = np.bincount(postings.rows, minlength=len(vocabulary))
     return {
         "vocabulary": vocabulary,
@@ -215,19 +215,17 @@ def _spelling(
     }
 
 
-def _postings(keys: Codes, rows: Rows) -> Postings:
-    """The rows of each key; a word that a name has twice is one posting."""
+def _postings(
+    stored: tuple[NDArray[Any], NDArray[Any], NDArray[Any]], now: Rows, keys: Codes, rows: Rows, size: int
+) -> Postings:
+    """Stored postings of rows that are `now` others, and new ones; what a row has twice is one posting."""
     order = np.lexsort((rows, keys))
-    keys, rows = keys[order], rows[order]
-    first = np.ones(len(keys), np.bool_)
-    first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
-    return Postings.of(keys[first], rows[first], np.zeros(np.count_nonzero(first), np.uint8))
-
-
-def _stored(arrays: Mapping[str, NDArray[Any]], keys: str, starts: str, rows: str) -> Postings:
-    stored_rows = arrays[rows].astype(np.int64)
-    values = np.zeros(len(stored_rows), np.uint8)
-    return Postings(arrays[keys].astype(np.uint64), arrays[starts], stored_rows, values)
+    order = order[firsts(keys[order], rows[order])]
+    new = Postings.of(keys[order], rows[order], np.zeros(len(order), np.uint8))
+    keys_before, starts, rows_before = stored
+    values = np.zeros(len(rows_before), np.uint8)
+    before = Postings(keys_before.astype(np.uint64), starts, rows_before.astype(np.int64), values)
+    return before.updated(now, new, size)
 
 
 class NameMatches(NamedTuple):
