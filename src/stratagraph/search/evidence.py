@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from functools import lru_cache
-from math import log, log2
+from collections.abc import Callable, Sequence
+from math import log2
+
+import numpy as np
 
 from stratagraph.ingest.headings import statements
-from stratagraph.ingest.names.spelling import words
+from stratagraph.text.packing import words_in
 from stratagraph.text.statements import Statement, whole_fields
-from stratagraph.text.stopwords import ENGLISH
 from stratagraph.types.records import Metadata, at_place, sections_in
-
-_ENDINGS = ("ing", "ed", "es", "s")
-_SHORTEST = 4  # letters of a stem
 
 
 def telling(question: str, text: str, most: int) -> str:
@@ -25,8 +22,7 @@ def telling(question: str, text: str, most: int) -> str:
     if len(line) <= most:
         return line
     found = statements(text)
-    scores = weighed(question, [stems(text[each.start : each.end]) for each in found])
-    best = scores.index(max(scores))
+    best = int(np.argmax(words_in(question, [text[each.start : each.end] for each in found]).sum(axis=1)))
     starts = [0, *(each.start for each in found[: best + 1])]
     parts = (" ".join(text[start : found[best].end].split()) for start in starts)
     begin = next((start for start, part in zip(starts, parts, strict=True) if len(part) <= most), starts[-1])
@@ -39,12 +35,10 @@ def asked_metadata(question: str, text: str, metadata: Metadata) -> Metadata:
     starts = [start for start, _ in sections_in(metadata)]
     if not starts:
         return metadata
-    field_stems = [
-        stems(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
-    ]
-    scores = weighed(question, field_stems)
-    best = max(scores)
-    return at_place(metadata, starts[scores.index(best)]) if best and scores.count(best) == 1 else metadata
+    fields = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    scores = words_in(question, fields).sum(axis=1)
+    best = np.flatnonzero(scores == scores.max())
+    return at_place(metadata, starts[best[0]]) if scores.any() and len(best) == 1 else metadata
 
 
 def shortened(
@@ -52,14 +46,14 @@ def shortened(
     texts: Sequence[str],
     tokens: int,
     count_tokens: Callable[[str], int],
-    told: Sequence[Set[str]] = (),
+    told: Sequence[str] = (),
 ) -> list[str]:
     """Texts, best first, cut to a total of tokens: long ones keep their best statements.
 
     Statements are chosen by the question's words, and stand in their order after the text's title, with "..."
     where others are left out. Long texts share what short ones leave over, the text at place n by
     1 / log2(n + 1): of five ways to share, the one that keeps most answers of three corpora and the demo.
-    Words of which `told` has the stems, for each text, are known without it and choose no statement.
+    Words of what is `told` above each text are known without it and choose no statement.
     """
     costs = [count_tokens(text) for text in texts]
     parts = [1 / log2(place + 2) for place in range(len(texts))]
@@ -72,13 +66,11 @@ def shortened(
     if sum(costs) <= tokens:
         return list(texts)
     found = [statements(text) for text in texts]
-    told = told or [frozenset()] * len(texts)
-    statement_stems = [
-        stems(each.line(text)) - known
-        for text, own, known in zip(texts, found, told, strict=True)
-        for each in own
-    ]
-    scores = iter(weighed(question, statement_stems))
+    weights = words_in(
+        question, [each.line(text) for text, own in zip(texts, found, strict=True) for each in own]
+    )
+    known = words_in(question, told or [""] * len(texts)) > 0
+    scores = iter(np.where(np.repeat(known, [*map(len, found)], axis=0), 0, weights).sum(axis=1).tolist())
     scored = [[(next(scores), each) for each in own] for own in found]
     return [
         text if cost <= unit * part else _best_statements(text, own, int(unit * part), count_tokens)
@@ -110,33 +102,3 @@ def _best_statements(
     shown = " ".join(parts) or text
     shown = shown if count_tokens(shown) <= limit else whole_fields(best, limit, count_tokens)
     return f"{shown} ..." if before < len(found) - 1 else shown
-
-
-def stems(text: str) -> frozenset[str]:
-    """The content words of a text, without endings."""
-    return frozenset(_stem(word) for word in words(text) if word not in ENGLISH and len(word) > 1)
-
-
-def weights(question: str, texts: Sequence[Set[str]]) -> Mapping[str, float]:
-    """The weight of each word of a question by inverse document frequency among texts (stems); the sum is 1.
-
-    A word that no text has is left out.
-    """
-    counts = {stem: sum(stem in text for text in texts) for stem in stems(question)}
-    raw = {stem: log(1 + len(texts) / count) for stem, count in counts.items() if count}
-    total = sum(raw.values())
-    return {stem: weight / total for stem, weight in raw.items()}
-
-
-def weighed(question: str, texts: Sequence[Set[str]]) -> list[float]:
-    """For each text (stems) the sum of the weights of the question's words that it has."""
-    weight_of = weights(question, texts)
-    return [sum(weight for stem, weight in weight_of.items() if stem in text) for text in texts]
-
-
-@lru_cache(maxsize=32_768)
-def _stem(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
-            return word.removesuffix(ending)
-    return word

@@ -20,8 +20,8 @@ from stratagraph.ingest.extraction.parsing import flat
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.search.evidence import shortened, stems
-from stratagraph.text.packing import numbered
+from stratagraph.search.evidence import shortened
+from stratagraph.text.packing import asked_words, numbered
 from stratagraph.text.statements import title_line
 from stratagraph.types.question import Guided
 from stratagraph.types.records import Metadata
@@ -185,7 +185,7 @@ class _Guide:
         """
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
         query = f"{self._question} {searched}".strip()
-        wanted = stems(query)
+        wanted = asked_words(query)
 
         def place(hit: Hit) -> tuple[Any, ...]:
             text = hit.text.casefold()
@@ -199,7 +199,7 @@ class _Guide:
         about = {hit.id: _about(hit) for hit in best}
         lines = _lines(shown, about)
         bodies = [_untitled(hit, about[hit.id]) for hit in best]
-        told = [stems(about[hit.id]) for hit in best]
+        told = list(about.values())
         cut = shortened(query, bodies, tokens - sum(map(count, lines.values())), count, told)
         texts = {hit.id: f"{lines[hit.id]}\n{text}".strip() for hit, text in zip(best, cut, strict=True)}
         self._shown = [hit.id for hit in shown]

@@ -248,7 +248,7 @@ def pack(
         measured = vectors[likely], known[likely], similar[likely]
     said = [read[at].statements[order].shown(read[at].text) for at, order in rows]
     written = [] if measured is not None and heads is None else [_WORD.findall(text) for text in said]
-    weights = _words_in(question, said, written) if written else np.zeros((len(rows), 0))
+    weights = words_in(question, said, written) if written else np.zeros((len(rows), 0))
     if every:
         chosen = list(range(len(rows)))
     elif measured is not None:
@@ -289,8 +289,7 @@ def _fit(pieces: Sequence[Piece], max_tokens: int, count_tokens: CountTokens) ->
 def beginning(question: str, text: str, max_tokens: int, count_tokens: CountTokens) -> str:
     """What fits of the statement of a text that has most words of the question, cut between fields."""
     found = [each.shown(text) for each in statements(text, title_line(text)[1])] or [text]
-    words = map(_WORD.findall, found)
-    best = found[int(np.argmax(_words_in(question, found, list(words)).sum(axis=1)))]
+    best = found[int(np.argmax(words_in(question, found).sum(axis=1)))]
     return whole_fields(best, max_tokens, count_tokens)
 
 
@@ -428,7 +427,7 @@ def _measured(
         texts[at].statements[order].shown(texts[at].text)
         for at, order in (rows[row] for row in unknown.tolist())
     ]
-    words = _words_in(question, said, [_WORD.findall(text) for text in said]).sum(axis=1)
+    words = words_in(question, said).sum(axis=1)
     similar[unknown] *= words / max(words.max(initial=0), 1e-9)
     return measured, known, similar
 
@@ -466,11 +465,15 @@ def _names_in(
     return names, shared
 
 
-def _words_in(question: str, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """The weight of each word of the question in each sentence, shape (sentences, words of the question).
+def words_in(
+    question: str, sentences: Sequence[str], words: Sequence[Sequence[str]] | None = None
+) -> NDArray[np.float64]:
+    """The weight of each word of a question in each sentence, shape (sentences, words of the question).
 
-    By inverse sentence frequency; the weights of all words that any sentence has sum to 1.
+    By inverse sentence frequency; the weights of all words that any sentence has sum to 1. `words` are those
+    of the sentences, if they are known.
     """
+    words = [_WORD.findall(sentence) for sentence in sentences] if words is None else words
     spaced, pairs = _stems(question[:_LONGEST_QUESTION])
     stems = tuple(spaced)
     columns = {  # a word has a stem with an ending of at most three letters
