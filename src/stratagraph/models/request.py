@@ -313,9 +313,7 @@ class Requests:
             except SystemExit as error:
                 raise ModelError(f"the model raised SystemExit: {error}") from error
         answer = answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
-        cleaner = Cleaner()
-        cleaner.feed(answer)
-        cleaner.close()
+        cleaner = Cleaner.of(answer)
         if cleaner.unannounced or schema is None:  # with a schema, servers may let a model think nothing
             self.learn(cleaner)
         return answer
