@@ -25,7 +25,7 @@ from stratagraph.ingest.carryover import Before, Kept, TextsOnly
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.extraction.stage import extract_corpus
 from stratagraph.ingest.graph.stage import NAME as GRAPH
-from stratagraph.ingest.graph.stage import Embedded, Graph, build_graph
+from stratagraph.ingest.graph.stage import Graph, build_graph
 from stratagraph.ingest.graph.statements import Pooled
 from stratagraph.ingest.headings import forget_bylines
 from stratagraph.methods import get_method
@@ -357,11 +357,9 @@ class _Update:
             previous=self._previous(GRAPH),
             use_llm=use_llm,
             kept=self._kept(),
-            embed=Embedded(
-                units=any(method.needs_units for method in methods),
-                entities=any(method.needs_vectors for method in methods),
-                pooled=self._pooled,
-            ),
+            embeds_units=any(method.needs_units for method in methods),
+            embeds_entities=any(method.needs_vectors for method in methods),
+            pooled=self._pooled,
             rule=self._models.resolve_rule,
         )
         await self._put(GRAPH, graph)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,15 +72,6 @@ HOLDS = {
 """What the arrays of the graph hold, beside those that say so where they are made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Which nodes of a graph get vectors. `pooled` holds those computed together with the chunks' vectors."""
-
-    units: bool = False
-    entities: bool = False
-    pooled: Pooled | None = None
-
-
 async def build_graph(
     corpus: Corpus,
     extracted: Stored,
@@ -91,21 +81,25 @@ async def build_graph(
     previous: Stored | None,
     use_llm: bool,
     kept: Kept | None = None,
-    embed: Embedded = Embedded(),
+    embeds_units: bool = False,
+    embeds_entities: bool = False,
+    pooled: Pooled | None = None,
     rule: Rule = default_rule,
 ) -> Built:
     """Group the stored extractions of a corpus, describe the result, and lay it out.
 
     The model condenses long descriptions of entities and relations if a method uses them; else the best
     sentences stand for them. A description is taken over from `previous` if its fragments did not change.
-    `embed` says what gets vectors. With `config.resolve`, `rule` decides which similar entities are one.
+    If entities are embedded, so are units; `pooled` holds vectors that were made with those of the chunks.
+    With `config.resolve`, `rule` decides which similar entities are one.
     """
     # Whether a method uses the descriptions of entities, and of relations.
-    used = embed.entities, embed.entities or embed.units
+    embeds_units |= embeds_entities
+    used = embeds_entities, embeds_units
     words, nearest = await asyncio.to_thread(_search_arrays, corpus, previous, kept)
     needed = [MARKS]
-    needed += [UNIT_VECTORS, UNIT_KEYS] if embed.units or embed.entities else []
-    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embed.entities else []
+    needed += [UNIT_VECTORS, UNIT_KEYS] if embeds_units else []
+    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embeds_entities else []
     before = None if previous is None or not previous.arrays.keys() >= {*needed} else previous
     again = None  # the model is asked again for descriptions that it did not give
     if before is not None and use_llm:
@@ -119,7 +113,7 @@ async def build_graph(
         laid = await asyncio.to_thread(GraphLayout, graph, extracted, texts, before, again)
     entities, relations, units = await asyncio.to_thread(laid.records)
     names = laid.shown()
-    unit_texts = await asyncio.to_thread(laid.unit_texts, entities, whole=embed.entities)
+    unit_texts = await asyncio.to_thread(laid.unit_texts, entities, whole=embeds_entities)
     describer = Describer(corpus, gate, config, previous, (use_llm and used[0], use_llm and used[1]))
     fragments = {
         entity.key: entity.fragments or tuple(texts)
@@ -140,14 +134,14 @@ async def build_graph(
     sources = laid.indptr[: len(laid.rows_before_by_kind[ENTITIES]) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
     built = nearest
-    source = Source(corpus, extracted, gate, embed.pooled, previous)
-    if embed.units or embed.entities:
+    source = Source(corpus, extracted, gate, pooled, previous)
+    if embeds_units:
         statements = [(unit.text, unit.chunks[0]) for unit in units]
         vectors_of_units, keys = await unit_vectors(source, statements)
         vectors = laid.carried(UNIT_VECTORS, UNITS, vectors_of_units)
         arrays[UNIT_KEYS] = laid.joined(UNIT_KEYS, UNITS, keys)
         built |= Holds.VECTORS.of({UNIT_VECTORS: vectors}, laid.indices[laid.indptr[first:-1]])
-    if embed.entities:
+    if embeds_entities:
         directions = await asyncio.to_thread(means, vectors, laid.naming)
         by_units = (
             described_by_units(entity.fragments, texts)
