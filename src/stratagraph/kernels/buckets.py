@@ -28,21 +28,14 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups of rows.
-
-    Attributes
-    ----------
-    members
-        Ascending rows of each group; none is empty.
-    representatives
-        Majority codes of the groups, shape (groups, words).
-    groups_before
-        The previous group that each continues, or -1, shape (groups,).
-    """
+    """Groups of rows."""
 
     members: list[Rows]
+    """Ascending rows of each group; none is empty."""
     representatives: Codes
+    """Majority codes of the groups, shape (groups, words)."""
     groups_before: Rows
+    """The previous group that each continues, or -1, shape (groups,)."""
 
 
 def group(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -76,10 +76,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.scan_limit == -1:
             object.__setattr__(self, "scan_limit", SCANNED.get(self.codes, 0))
-        for name, value, allowed in [
-            ("codes", self.codes, tuple(SCANNED)),
-            ("mode", self.mode, ("fast", "paper")),
-        ]:
+        for name, value, allowed in (("codes", self.codes, [*SCANNED]), ("mode", self.mode, get_args(Mode))):
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         for name, number, least, most in [
@@ -100,13 +97,8 @@ class Options:
 
 def written(options: Options, dimension: int, ef: list[int], changes: list[int]) -> Array:
     """Options, dimension, and the `ef` and changes of each layer, as JSON in an array of bytes."""
-    values = {
-        "format": FORMAT,
-        "options": asdict(options),
-        "dimension": dimension,
-        "ef": ef,
-        "changes": changes,
-    }
+    values = {"format": FORMAT, "dimension": dimension, "ef": ef, "changes": changes}
+    values |= {"options": asdict(options)}
     return np.frombuffer(json.dumps(values, sort_keys=True).encode(), dtype=np.uint8)
 
 

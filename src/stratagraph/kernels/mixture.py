@@ -173,17 +173,15 @@ def _parts(vectors: Vectors, dimensions: int, seed: int) -> Iterator[Rows]:
 def _split_large(points: Points, labels: Rows, max_size: int) -> Rows:
     """Labels 0, 1, ... of which none has more than `max_size` points: larger ones are halved."""
     waiting = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    homes = np.zeros(len(points), np.int64)
-    count = 0
+    homes, count = np.zeros(len(points), np.int64), 0
     while waiting:
         rows = waiting.pop()
-        if len(rows) <= max_size:
-            homes[rows] = count
-            count += 1
+        if len(rows) > max_size:
+            axis = project(points[rows], 1)[:, 0]
+            waiting += np.array_split(rows[np.lexsort((rows, axis))], 2)
             continue
-        axis = project(points[rows], 1)[:, 0]
-        order = rows[np.lexsort((rows, axis))]
-        waiting += np.array_split(order, 2)
+        homes[rows] = count
+        count += 1
     return homes
 
 

@@ -161,18 +161,10 @@ class GroupBuilder(Generic[C_co]):
     ) -> None:
         self.corpus, self.graph, self.gate, self.config = corpus, graph, gate, config
         self.previous: Stored | None = None if isinstance(previous, TextsOnly) else previous
-        self.divides_anew = divides_anew
+        # The previous index, if groups are to continue those in it.
+        self.grouped: Stored | None = None if divides_anew else self.previous
+        self.dimension = int(corpus.vectors.shape[1])
         self.carry = CarryOver(previous, gate)
-
-    @property
-    def grouped(self) -> Stored | None:
-        """The previous index, if groups are to continue those in it."""
-        return None if self.divides_anew else self.previous
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of all vectors."""
-        return int(self.corpus.vectors.shape[1])
 
     @property
     def row_marks(self) -> Marks:

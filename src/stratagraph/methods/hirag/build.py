@@ -50,7 +50,10 @@ async def build(builder: Builder) -> Built:
     """
     meta = await _meta_types(builder)
     types = meta.extra["types"] if meta else builder.config.meta_types or META_TYPES
-    nearest = await asyncio.to_thread(_nearest_entities, builder)
+    alike, before = np.full(builder.graph.entities, -1, np.int64), builder.graph.before
+    if before is not None:
+        alike = np.where(before.alike, before.rows_before[: len(alike)], -1)
+    nearest = await asyncio.to_thread(_nearest, builder, "entities", builder.graph.vectors, alike)
     layers = await build_layers(builder, types, nearest["entities.zeros"].values)
     edges = LayerEdges.of(builder, layers.entities)
     communities = await build_communities(builder, layers.entities, edges, layers.drift)
@@ -146,15 +149,6 @@ def _built(
         complete=entities.complete,
         notes=entities.notes,
     )
-
-
-def _nearest_entities(builder: Builder) -> Arrays:
-    """Arrays for the nearest entities."""
-    count, before = builder.graph.entities, builder.graph.before
-    alike = np.full(count, -1, np.int64)
-    if before is not None:
-        alike = np.where(before.alike, before.rows_before[:count], -1)
-    return _nearest(builder, "entities", builder.graph.vectors, alike)
 
 
 def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> Arrays:

@@ -158,6 +158,8 @@ class CommunityWriter:
         self._builder = builder
         self._entities = entities
         self._edges = edges
+        previous = builder.previous  # in which `_first_before` is the row of the first community
+        self._first_before = 0 if previous is None else int(previous.arrays["counts"][0])
         self._before = np.zeros(0, np.int64)  # the previous row of each known community, or -1
         self._marks: Marks = np.zeros((0, 2), np.uint64)
         self._fresh: dict[int, Node] = {}
@@ -262,12 +264,6 @@ class CommunityWriter:
         relations = self._builder.row_marks[graph.entities : graph.entities + graph.relations]
         sums = members + label_sums(inner, relations, len(members))
         return self._builder.regroup(sums, KIND, level)
-
-    @property
-    def _first_before(self) -> int:
-        """The row of the first community in the previous index."""
-        previous = self._builder.previous
-        return 0 if previous is None else int(previous.arrays["counts"][0])
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number; the sources of unchanged ones are as in the previous index."""
