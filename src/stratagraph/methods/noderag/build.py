@@ -20,7 +20,12 @@ from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Stored
 from stratagraph.methods.groups import VECTOR_HASHES, NodeTable, of_same_vectors, stored_vectors
 from stratagraph.methods.noderag.attributes import (
+    BORDERS,
+    ELEMENT_LABELS,
+    MEMBERS,
     SOURCES,
+    Builder,
+    BuildInputs,
     Important,
     draft_attributes,
     important_entities,
@@ -50,7 +55,6 @@ from stratagraph.methods.noderag.heterograph import (
     stating_units,
     text_edges,
 )
-from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS, Builder, BuildInputs
 from stratagraph.system.memory import release
 from stratagraph.types.built import Arrays, Holds, declared
 from stratagraph.types.protocols import Rows, Vectors

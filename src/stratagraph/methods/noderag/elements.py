@@ -27,8 +27,8 @@ from stratagraph.ingest.summarize import (
 from stratagraph.kernels.leiden import leiden
 from stratagraph.methods.drift import Drift, communities_measured
 from stratagraph.methods.groups import NodeTable, united
+from stratagraph.methods.noderag.attributes import Builder, BuildInputs
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, readable

@@ -36,10 +36,9 @@ from stratagraph.kernels.topk import joined
 from stratagraph.methods.base import MethodDescription, Opened, Ranking, SearchQuestion
 from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
-from stratagraph.methods.noderag.attributes import SOURCES
+from stratagraph.methods.noderag.attributes import BORDERS, ELEMENT_LABELS, MEMBERS, SOURCES
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.heterograph import CELLS, KINDS, SIMILAR, EdgeKind, Heterograph, TypeBounds
-from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS
 from stratagraph.search.ranking import concatenate, first, shares_of
 from stratagraph.search.walk import NEAR_SHARE
 from stratagraph.types.protocols import Rows, Vectors
