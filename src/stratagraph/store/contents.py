@@ -67,22 +67,11 @@ class Contents:
 
     def __init__(self, manifest: Manifest, known: Mapping[str, OpenFile] = MappingProxyType({})) -> None:
         self.manifest = manifest
-        self._known = known
+        self.known = known
         self.opened: dict[str, OpenFile] = {}
         self.groups: dict[ArrayGroup, Arrays] = {}
         self.parts: dict[str, Arrays] = {}
         self.files: dict[tuple[str, str], str] = {}
-
-    def took_known(self, directory: Directory, file: str) -> bool:
-        """Use an open file of the earlier snapshot, if it is the one in this directory."""
-        if file not in self._known:
-            return False
-        with directory.holding(file) as (holder, name):
-            status = holder.status(name)
-        if status is None or _identity(status) != self._known[file].identity:
-            return False
-        self.opened[file] = self._known[file]
-        return True
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
         """Open a file; call `combine` after the last one."""
@@ -175,8 +164,12 @@ def open_contents(
         for within in folders.values():
             looked_into.difference_update(random.sample(within, max(0, len(within) - LOOKED_INTO)))
     for file, entry in manifest.files.items():
-        if contents.took_known(directory, file):
-            continue
+        if file in contents.known:  # and still the file that an earlier snapshot has open
+            with directory.holding(file) as (holder, name):
+                status = holder.status(name)
+            if status is not None and _identity(status) == contents.known[file].identity:
+                contents.opened[file] = contents.known[file]
+                continue
         with naming(directory.path, file), directory.reader(file) as opened:  # a mapping holds a descriptor
             if wrong := problem(opened.fileno(), entry, check if file in looked_into else None):
                 raise Damaged(f"{directory.path / file}: {wrong}")

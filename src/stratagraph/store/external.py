@@ -67,8 +67,8 @@ class ExternalPool(Pool):
         self.starts = np.cumsum([0, *map(len, hashes)])
         self.rows = rows
         self._local: Halves | None = None
-        self._read = np.zeros((len(self), rows.dimension), np.float16)  # memory is taken as it is filled
-        self._is_read = np.zeros(len(self), np.bool_)
+        self._held = np.zeros((len(self), rows.dimension), np.float16)  # memory is taken as it is filled
+        self._is_held = np.zeros(len(self), np.bool_)
         self._lock = Lock()
         self.has_warned = False  # of a store that returns fewer hits than it is asked for
 
@@ -101,7 +101,7 @@ class ExternalPool(Pool):
             raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
         needed, places = np.unique(slots, return_inverse=True)
         with self._lock:
-            vectors, missing = self._read[needed], np.flatnonzero(~self._is_read[needed])
+            vectors, missing = self._held[needed], np.flatnonzero(~self._is_held[needed])
         if missing.size:
             vectors[missing] = self.require(needed[missing])
             self._keep(needed[missing], vectors[missing])
@@ -111,10 +111,10 @@ class ExternalPool(Pool):
         """Keep vectors in memory; all are dropped when the bound is reached."""
         most = max(HELD // (2 * max(self.dimension, 1)), 1)
         with self._lock:
-            if np.count_nonzero(self._is_read) + len(slots) > most:
-                self._read, self._is_read = np.zeros_like(self._read), np.zeros_like(self._is_read)
-            self._read[slots[:most]] = halves[:most]
-            self._is_read[slots[:most]] = True
+            if np.count_nonzero(self._is_held) + len(slots) > most:
+                self._held, self._is_held = np.zeros_like(self._held), np.zeros_like(self._is_held)
+            self._held[slots[:most]] = halves[:most]
+            self._is_held[slots[:most]] = True
 
     def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
         """The vectors at some slots as float32, shape (slots, dimension)."""
@@ -193,12 +193,12 @@ class ExternalVectors(PooledVectors):
 
     pool: ExternalPool
 
-    def _local(self, rows: Rows) -> Pool:
+    def _read_rows(self, rows: Rows) -> Pool:
         return Pool((), [self.pool.halves(self.slots[rows])], (), self.pool.dimension)
 
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query with chosen rows."""
-        return self._local(rows).vectors.products(query, np.arange(len(rows)))
+        return self._read_rows(rows).vectors.products(query, np.arange(len(rows)))
 
     def top_k(self, query: Vectors, k: int, mask: NDArray[np.bool_] | None) -> TopK:
         """The admitted rows with the largest inner products: searched in the store, scored here.
@@ -207,7 +207,7 @@ class ExternalVectors(PooledVectors):
         """
         admitted = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
         rows = self._candidates(query, k, admitted)
-        places, scores = top_k(self._local(rows).array(np.arange(len(rows))), query, k)
+        places, scores = top_k(self._read_rows(rows).array(np.arange(len(rows))), query, k)
         return rows[places], scores
 
     def _candidates(self, query: Vectors, k: int, admitted: Rows) -> Rows:
