@@ -86,7 +86,7 @@ def main() -> None:
     for name in NAMES:
         method, tables = get_method(name), {}
         usual = {each: getattr(method, each) for each in ("passages", "themes")}
-        ways = {f"{share:g}": {"passages": (share, share), "themes": {}} for share in SHARES}
+        ways = {f"{share:g}": {"passages": share, "themes": {}} for share in SHARES}
         ways |= {f"{kind} fills": {"themes": {kind: 1.0}} for kind in FILLING[name]}
         print(row(name, *scores(index, broad, given.hits, method=name)), flush=True)
         for way, settings in ways.items():

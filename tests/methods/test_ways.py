@@ -47,11 +47,11 @@ def test_of_four_hits_one_is_the_methods_own_and_one_a_passage(extractive: sg.In
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_passages_are_the_walks_and_have_a_share_that_the_model_decides(
+def test_passages_are_the_walks_and_have_a_share(
     extractive: sg.Index, written: sg.Index, method: str
 ) -> None:
-    by_model, without = get_method(method).passages
-    for index, share, question in ((extractive, without, DEMO_QUESTIONS[0]), (written, by_model, QUESTION)):
+    share = get_method(method).passages
+    for index, question in ((extractive, DEMO_QUESTIONS[0]), (written, QUESTION)):
         found = index.retrieve(question, 16, method=method)
         assert found.method == method
         assert len({(hit.kind, hit.id) for hit in found}) == 16

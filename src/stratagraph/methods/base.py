@@ -130,8 +130,8 @@ class Method(Way):
     `needs_units`: the semantic units have (`Graph.unit_vectors`). `cosines`: the scores of its ranking are
     similarities to the question, and so compare between indexes.
 
-    What the results consist of, whatever the scores: `passages` is the share of the walk's passages, where a
-    model wrote the nodes and where none did (`cookbook/benchmarks/nuggets.py` and `default_view.py`). `kinds`
+    What the results consist of, whatever the scores: `passages` is the share of the walk's passages
+    (`cookbook/benchmarks/nuggets.py` and `default_view.py`: so many that four hits hold three). `kinds`
     are the shares of the method's own kinds of nodes among these, in proportion; a kind that is not named
     comes after all others, unless none is. `themes` are the same in the default view where a question asks
     for a theme and a model wrote the nodes; one passage leads, and they fill the rest.
@@ -145,6 +145,6 @@ class Method(Way):
     needs_vectors: bool = False
     needs_units: bool = False
     cosines: bool = False
-    passages: tuple[float, float] = (0.75, 0.75)
+    passages: float = 0.75
     kinds: Mapping[str, float] = field(default_factory=dict)
     themes: Mapping[str, float] = field(default_factory=dict)

@@ -171,9 +171,8 @@ class Answering(ABC):
         """The method's own nodes, among which the walk's passages have a share."""
         k, passages, share = question.k, concatenate([]), 0.0
         if question.mixed:
-            written, extractive = get_method(question.method).passages
             if not self._fills(question):  # else one passage leads, and the method's nodes fill the rest
-                share = written if self._written(question.method) else extractive
+                share = get_method(question.method).passages
             passages = labelled(self._passages(question), "passages")
         shown = min(len(passages), math.floor(share * (k + 1)) or 1)  # as `interleaved` takes them
         best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))

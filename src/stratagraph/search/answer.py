@@ -50,7 +50,6 @@ class Compose(Protocol):
 
     async def __call__(self, retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
         """See the class; `options` are those of the search."""
-        ...
 
 
 async def compose(

@@ -46,7 +46,7 @@ def shortened(
     texts: Sequence[str],
     tokens: int,
     count_tokens: Callable[[str], int],
-    told: Sequence[str] = (),
+    told: Sequence[str],
 ) -> list[str]:
     """Texts, best first, cut to a total of tokens: long ones keep their best statements.
 
@@ -69,7 +69,7 @@ def shortened(
     weights = words_in(
         question, [each.line(text) for text, own in zip(texts, found, strict=True) for each in own]
     )
-    known = words_in(question, told or [""] * len(texts)) > 0
+    known = words_in(question, told) > 0
     scores = iter(np.where(np.repeat(known, [*map(len, found)], axis=0), 0, weights).sum(axis=1).tolist())
     scored = [[(next(scores), each) for each in own] for own in found]
     return [

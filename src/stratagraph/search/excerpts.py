@@ -167,13 +167,13 @@ class Telling:
         long = [at for at, rows in enumerate(passages) if wanted[at] and len(rows) > MOST_PASSAGES]
         self._narrow([items[at] for at in long])
         for at in long:
-            passages[at] = self._near[_key(items[at])]
+            passages[at] = self._near[items[at].kind, items[at].id]
         borders = np.cumsum([0, *map(len, passages)], dtype=np.int64)
         return IntegerGroups(np.concatenate([_NO_ROWS, *passages]), borders)
 
     def _narrow(self, items: Sequence[Item]) -> None:
         """Find the most similar passages of some nodes: exactly, unless there are very many."""
-        new = [item for item in items if _key(item) not in self._near]
+        new = [item for item in items if (item.kind, item.id) not in self._near]
         scanned = [item for item in new if len(item.sources) <= SCAN_LIMIT]
         scores = np.zeros(len(self._of.passages) if scanned else 0, np.float32)
         needed = np.zeros(len(scores), np.bool_)
@@ -186,10 +186,10 @@ class Telling:
                 mask = np.zeros(len(self._of.passages), np.bool_)
                 mask[rows] = True
                 near = self._of.nearest.search(self._query, MOST_PASSAGES, mask)[0]
-                self._near[_key(item)] = near
+                self._near[item.kind, item.id] = near
             else:
                 best = np.argpartition(-scores[rows], MOST_PASSAGES)[:MOST_PASSAGES]
-                self._near[_key(item)] = rows[best]
+                self._near[item.kind, item.id] = rows[best]
 
     def _measure(self, units: Rows) -> None:
         new = units[~self._measured[units]]
@@ -214,10 +214,6 @@ class Telling:
         said_by = np.array(sorted({chunk for unit in rows for chunk in self._said_by[unit]}), np.int64)
         at = np.minimum(np.searchsorted(item.sources, said_by), len(item.sources) - 1)
         return replace(item, text=text, sources=said_by[item.sources[at] == said_by])
-
-
-def _key(item: Item) -> tuple[str, str]:
-    return item.kind, item.id
 
 
 def joined(statements: Sequence[str]) -> str:

@@ -199,8 +199,7 @@ class _Guide:
         about = {hit.id: _about(hit) for hit in best}
         lines = _lines(shown, about)
         bodies = [_untitled(hit, about[hit.id]) for hit in best]
-        told = list(about.values())
-        cut = shortened(query, bodies, tokens - sum(map(count, lines.values())), count, told)
+        cut = shortened(query, bodies, tokens - sum(map(count, lines.values())), count, [*about.values()])
         texts = {hit.id: f"{lines[hit.id]}\n{text}".strip() for hit, text in zip(best, cut, strict=True)}
         self._shown = [hit.id for hit in shown]
         values = {

@@ -33,7 +33,6 @@ class Reranker(Protocol):
 
     def rerank(self, question: str, texts: list[str]) -> Iterable[float]:
         """One score per text, in their order; larger is better."""
-        ...
 
 
 @runtime_checkable
@@ -44,7 +43,6 @@ class SetReranker(Protocol):
         self, question: str, texts: list[str], k: int
     ) -> Iterable[SupportsIndex] | Awaitable[Iterable[SupportsIndex]]:
         """The places of at most `k` texts, from 0, the best first."""
-        ...
 
 
 def as_reranker(value: Any) -> Reranker | SetReranker:

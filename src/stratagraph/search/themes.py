@@ -1,8 +1,7 @@
 """Whether a question asks for a theme, and what is searched for then.
 
-A theme has no single place. Of a corpus about some islands, what is nearest to "How did women shape the life
-of the islands?" is the islands. So hub words, those of a large share of the passages, are left out of it;
-methods show more of what a model wrote, and contexts are packed by vectors.
+What is nearest to "How did women shape the life of the islands?", of a corpus about islands, is the islands.
+So hub words, those of a large share of the passages, are left out of a theme.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ _VERBS = {
 }
 _MANNER = {"role", "way", "extent", "impact", "influence", "effect"}  # "in what way" means how
 _WORD = re.compile(r"[^\W_]+")
+_PLURAL = re.compile(r"\w{2,}[^\Wsui]s")
 
 
 def theme(question: SearchQuestion, ground: Ground, passages: int) -> str | None:
@@ -100,8 +100,4 @@ def asks_for_one(question: str) -> bool:
     if word != "how":
         rest = [*dropwhile(("is", "was", "the", "a", "an").__contains__, rest)]
     noun = [*takewhile(lambda each: each not in ENGLISH, rest)]
-    return bool(noun) and noun[-1] not in _MANNER and not any(map(_is_plural, noun))
-
-
-def _is_plural(noun: str) -> bool:
-    return len(noun) > 3 and noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
+    return bool(noun) and noun[-1] not in _MANNER and not any(map(_PLURAL.fullmatch, noun))

@@ -139,15 +139,12 @@ class Words(Protocol):
     @property
     def language(self) -> str:
         """The language whose words of grammar are passed over."""
-        ...
 
     def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
         """See `ingest.lexical.LexicalIndex.scores`."""
-        ...
 
     def frequencies(self, asked: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> Rows:
         """See `ingest.lexical.LexicalIndex.frequencies`."""
-        ...
 
 
 class Similar(Protocol):
@@ -157,7 +154,6 @@ class Similar(Protocol):
         self, query: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[Rows, NDArray[np.float32]]:
         """See `ingest.nearest.Nearest.search`."""
-        ...
 
 
 class Ground(Protocol):
@@ -173,11 +169,9 @@ class Ground(Protocol):
 
     def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
         """Where a walk from these nodes comes, and its mass there; passages count first, then entities."""
-        ...
 
     def mentioned(self, entities: Rows, allowed: NDArray[np.bool_]) -> bool:
         """Whether an admitted passage names one of these entities."""
-        ...
 
 
 class Provenance:
@@ -315,13 +309,9 @@ class PassageWalk:
         """See `search.themes.theme`."""
         return theme(question, self._ground, self._corpus.size)
 
-    def _names(self, linked: Linked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Restart masses of the entities that a question names, and of those that it may mean."""
-        near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
-        return 1.0 / np.maximum(self._frequency[linked.named], 1), near
-
     def _walked(self, evidence: _Evidence, linked: Linked, word_count: int) -> Ranking:
-        names, near = self._names(linked)
+        names = 1.0 / np.maximum(self._frequency[linked.named], 1)
+        near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
         gate = Gate(float(names.sum() + near.sum()), word_count)
         lexical, words = best(*evidence.words, CONSIDERED)
         similarity = _relative(evidence.similarity) ** SIMILAR_POWER
@@ -333,8 +323,13 @@ class PassageWalk:
                 (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
             ]
         )
-        rows, mass = self._reached(nodes, weights, evidence.allowed)
-        rows, mass = self._best(rows, mass, evidence, gate.boost if len(words) else 0.0)
+        rows, mass = (
+            self._ground.walked(nodes, weights) if len(nodes) else (_NO_ROWS, np.zeros(0, np.float32))
+        )
+        passages = rows < self._corpus.size
+        if evidence.allowed is not None:
+            passages[passages] = evidence.allowed[rows[passages]]
+        rows, mass = self._best(rows[passages], mass[passages], evidence, gate.boost if len(words) else 0.0)
         return self._described(evidence, rows, mass, "walk", gate)
 
     def _best(self, rows: Rows, mass: NDArray[np.float32], evidence: _Evidence, boost: float) -> Scored:
@@ -344,7 +339,8 @@ class PassageWalk:
         """
         size = HEAVIEST + evidence.k
         while True:
-            some, lighter = _heaviest_of(mass, size)
+            order = np.arange(len(mass)) if size >= len(mass) else np.argpartition(-mass, size)
+            some, lighter = order[:size], float(mass[order[size:]].max(initial=0.0))
             scores = mass[some]
             if boost:
                 words = evidence.words_of(rows[some]) / evidence.words.scores.max()
@@ -354,17 +350,6 @@ class PassageWalk:
             if len(some) == len(rows) or scored.scores[-1] > lighter * (1 + boost):
                 return scored
             size *= 8
-
-    def _reached(
-        self, nodes: Rows, weights: NDArray[np.float64], allowed: NDArray[np.bool_] | None
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        if not len(nodes):
-            return _NO_ROWS, np.zeros(0, np.float32)
-        reached, mass = self._ground.walked(nodes, weights)
-        passages = reached < self._corpus.size
-        if allowed is not None:
-            passages[passages] = allowed[reached[passages]]
-        return reached[passages], mass[passages]
 
     def _described(
         self, evidence: _Evidence, rows: Rows, scores: NDArray[np.float32], by: str, gate: Gate | None
@@ -395,14 +380,6 @@ def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, 
     order = np.lexsort((nodes, -weights))[:MOST_SEEDS]
     order = order[weights[order] > 0]
     return nodes[order], weights[order]
-
-
-def _heaviest_of(mass: NDArray[np.float32], size: int) -> tuple[NDArray[np.intp], float]:
-    """The places of the `size` largest masses, and the largest of the others; 0 where there are none."""
-    if size >= len(mass):
-        return np.arange(len(mass)), 0.0
-    order = np.argpartition(mass, len(mass) - size)
-    return order[-size:], float(mass[order[:-size]].max())
 
 
 def _relative(scores: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -155,11 +155,6 @@ class _Text:
             text += " ..."
         return Piece(self.place, f"{self.head}\n{text}" if self.head else text)
 
-    @property
-    def entire(self) -> Piece:
-        """The head and all statements."""
-        return self.shown(range(len(self.statements)))
-
 
 def divided(text: str) -> list[str]:
     """The statements of a text between which packing chooses, each with the lines that it needs above it."""
@@ -237,7 +232,8 @@ def pack(
         return whole
     read = [_Text.of(piece, None if heads is None else heads[piece.place]) for piece in whole]
     rows = [(at, order) for at, own in enumerate(read) for order in range(len(own.statements))]
-    every = heads is not None and _fit([each.entire for each in read], max_tokens, count_tokens)
+    entire = [] if heads is None else [own.shown(range(len(own.statements))) for own in read]
+    every = heads is not None and _fit(entire, max_tokens, count_tokens)
     measured = None
     if theme is not None and not every:
         vectors, known, similar = _measured(question, read, rows, similarities, *theme)
@@ -495,8 +491,7 @@ def words_in(
 
 def asked_words(question: str) -> list[str]:
     """The beginnings of words by which statements are chosen for a question; pairs of unspaced characters."""
-    spaced, pairs = _stems(question[:_LONGEST_QUESTION])
-    return [*spaced, *pairs]
+    return [stem for stems in _stems(question[:_LONGEST_QUESTION]) for stem in stems]
 
 
 def _stems(question: str) -> tuple[list[str], list[str]]:

@@ -26,7 +26,6 @@ METHOD = Method(
     open=TreeSearcher,
     needs_graph=False,
     cosines=True,
-    passages=(0.5, 0.75),
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]
