@@ -155,11 +155,11 @@ def important_entities(
         sources = sources[sources >= 0]
         if not measure:
             return Important(np.flatnonzero(before & repeated), sources)
-    mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)  # the previous sources, then others by key
+    hashes = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)  # the previous sources, then others by hash
     order = np.arange(len(keys))
     if len(keys) > config.sources:
-        order = np.argpartition(mixed, config.sources)[: config.sources]
-    order = order[np.argsort(mixed[order], kind="stable")]
+        order = np.argpartition(hashes, config.sources)[: config.sources]
+    order = order[np.argsort(hashes[order], kind="stable")]
     sample = np.concatenate([sources, order[~np.isin(order, sources)]])[: config.sources]
     measured = centrality(ends, inputs.size, sample)
 

@@ -98,12 +98,8 @@ def changed_communities(
 
     `labels` are those of the rows of the graph, then of the attributes.
     """
-    entities, first, total, described = (
-        inputs.graph.entities,
-        inputs.first_unit,
-        inputs.size,
-        inputs.graph.described,
-    )
+    entities, described = inputs.graph.entities, inputs.graph.described
+    first, total = inputs.first_unit, inputs.size
     rows: dict[int, list[int]] = {}  # units first
     for row in (first + np.flatnonzero(rewrite[labels[first:total]])).tolist():
         rows.setdefault(int(labels[row]), []).append(row)
