@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cases import cases
 
-from stratagraph.ingest.chunk import ChunkConfig, split
+from stratagraph.ingest.chunk import ChunkConfig, split, stream_statements
 from stratagraph.text.sentences import sentences
-from stratagraph.text.statements import statements, stream_statements
+from stratagraph.text.statements import statements
 from stratagraph.text.tokens import TokenEstimate
 from stratagraph.types.records import Document, StreamedDocument
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from stratagraph.text.sentences import middle
-from stratagraph.text.statements import divided, stream_statements
+from stratagraph.text.sentences import middle, recut, sentences
+from stratagraph.text.statements import Statement, divided, statements
 from stratagraph.types.records import Chunk, Document, Metadata, Section, StreamedDocument
 
 CountTokens = Callable[[str], int]
 
+_BLANK = re.compile(r"\s*")
 _BORDER = re.compile(r"\s+(?=\S)|[\uff0c\u3001\uff1b\uff1a\u060c\u061b](?=\S)")
 
 
@@ -163,6 +164,43 @@ def _units(blocks: Iterable[str], size: int, count: CountTokens) -> Iterator[_Ch
             yield from _pieces(unit, max(1, size // 4), count)
         else:
             yield from _parts(unit, size, count)
+
+
+class ReadStatement(NamedTuple):
+    """A statement of a text that is read in pieces, with what stands between it and the one before."""
+
+    start: int
+    text: str
+    record: bool
+    heads: tuple[str, ...]
+    paragraph: bool
+    """Whether a blank line follows, or the text ends."""
+
+
+def stream_statements(blocks: Iterable[str]) -> Iterator[ReadStatement]:
+    """The statements of a text that arrives in blocks of any size; joined, they are the text.
+
+    Holds about 128 Ki characters. A longer text is divided there after a paragraph, a line or a sentence, and
+    a sentence of that length at a clause or a word.
+    """
+    buffer, base, header = "", 0, ""
+    for piece, last in recut(blocks):
+        buffer += piece
+        end, half = len(buffer), len(buffer) // 2
+        if not last:  # the rest is not known: after a paragraph, a line, a sentence, or anywhere
+            paragraph_end, line_end = buffer.rfind("\n\n", half) + 2, buffer.rfind("\n", half) + 1
+            ends = (stop for _, stop in reversed(list(sentences(buffer))) if stop < end)
+            end = paragraph_end if paragraph_end > 1 else line_end or next(ends, 0) or middle(buffer)
+        found = statements(buffer[:end], header=header) or [Statement(0, end)]
+        at = 0
+        for each in found:
+            after = _BLANK.match(buffer, each.end)
+            border = end if each is found[-1] or after is None else after.end()
+            paragraph = border == len(buffer) or buffer.count("\n", each.end, border) > 1
+            yield ReadStatement(base + at, buffer[at:border], each.record, each.heads, paragraph)
+            at = border
+        header = "" if paragraph or not found[-1].heads else found[-1].heads[0]
+        buffer, base = buffer[end:], base + end
 
 
 def _parts(unit: _ChunkUnit, size: int, count: CountTokens) -> Iterator[_ChunkUnit]:

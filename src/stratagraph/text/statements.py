@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from stratagraph.text import CountTokens
-from stratagraph.text.sentences import clip, middle, recut, sentences
+from stratagraph.text.sentences import clip, sentences
 from stratagraph.text.stopwords import FUNCTION, OPENERS
 
 LONGEST = 60
@@ -47,7 +47,6 @@ _KEYED = re.compile(r"(?:^|\s)[\w.-]{1,40}(?:=[^\s=]|: )")
 _ONE_OF_SEVERAL = re.compile(rf";[^\S\n]{{1,3}}(?={_NAME}:(?:\s|$))")
 _BORDER = re.compile(rf"\n|;[^\S\n]{{1,3}}(?={_NAME}:(?:\s|$))|[^\S\n]\|[^\S\n]|[^\S\n](?=[\w.-]{{1,40}}=)")
 _UNENDED = re.compile(r"(?<=[^\s.,;:!?|\u3002\uff1a])\n")
-_BLANK = re.compile(r"\s*")
 _RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 _NUMBER = re.compile(r"\W*+\d[\d\s.,:/%-]*+\W*+")
 _YEAR = re.compile(r"\s*(?:1\d|20)\d\d\s*")
@@ -133,43 +132,6 @@ def statements(text: str, begin: int = 0, header: str = "") -> list[Statement]:
             found += own
         at = end
     return _led(text, found)
-
-
-class ReadStatement(NamedTuple):
-    """A statement of a text that is read in pieces, with what stands between it and the one before."""
-
-    start: int
-    text: str
-    record: bool
-    heads: tuple[str, ...]
-    paragraph: bool
-    """Whether a blank line follows, or the text ends."""
-
-
-def stream_statements(blocks: Iterable[str]) -> Iterator[ReadStatement]:
-    """The statements of a text that arrives in blocks of any size; joined, they are the text.
-
-    Holds about 128 Ki characters. A longer text is divided there after a paragraph, a line or a sentence, and
-    a sentence of that length at a clause or a word.
-    """
-    buffer, base, header = "", 0, ""
-    for piece, last in recut(blocks):
-        buffer += piece
-        end, half = len(buffer), len(buffer) // 2
-        if not last:  # the rest is not known: after a paragraph, a line, a sentence, or anywhere
-            paragraph_end, line_end = buffer.rfind("\n\n", half) + 2, buffer.rfind("\n", half) + 1
-            ends = (stop for _, stop in reversed(list(sentences(buffer))) if stop < end)
-            end = paragraph_end if paragraph_end > 1 else line_end or next(ends, 0) or middle(buffer)
-        found = statements(buffer[:end], header=header) or [Statement(0, end)]
-        at = 0
-        for each in found:
-            after = _BLANK.match(buffer, each.end)
-            border = end if each is found[-1] or after is None else after.end()
-            paragraph = border == len(buffer) or buffer.count("\n", each.end, border) > 1
-            yield ReadStatement(base + at, buffer[at:border], each.record, each.heads, paragraph)
-            at = border
-        header = "" if paragraph or not found[-1].heads else found[-1].heads[0]
-        buffer, base = buffer[end:], base + end
 
 
 def whole_statements(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
