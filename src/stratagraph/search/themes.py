@@ -89,13 +89,10 @@ def asks_for_one(question: str) -> bool:
     words: list[str] = _WORD.findall(question.lower())
     if words and words[0] in _VERBS:
         return True
-    words = [*dropwhile(lambda each: each not in _ASKING, words)]
-    if not words:
-        return False
-    word, rest = words[0], words[1:]
+    word, *rest = [*dropwhile(lambda each: each not in _ASKING, words), "why"]  # which asks for no one thing
     if word not in ("how", "what", "which"):
         return word != "why"
-    if word == "how" and rest and rest[0] in ("many", "much", "often"):
+    if word == "how" and rest[0] in ("many", "much", "often"):
         return True
     if word != "how":
         rest = [*dropwhile(("is", "was", "the", "a", "an").__contains__, rest)]
