@@ -198,7 +198,10 @@ def _centre(vectors: Matrix) -> Matrix:
     keys = head.view(np.uint64)[:, 0]
     mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
     mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
-    chosen = np.argsort(mixed, kind="stable")[:CENTRE]
+    rows = np.arange(len(mixed))
+    if len(mixed) > CENTRE:
+        rows = np.flatnonzero(mixed <= np.partition(mixed, CENTRE)[CENTRE])
+    chosen = rows[np.argsort(mixed[rows], kind="stable")][:CENTRE]
     halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
     mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
     return mean
