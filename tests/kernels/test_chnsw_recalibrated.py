@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.kernels.test_chnsw import built
 
-from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.chnsw import CHNSW, Options
 
 N, DIMENSION = 2000, 64
 
@@ -111,3 +111,8 @@ def test_the_ef_that_a_caller_gave_stays() -> None:
     index, changed = CHNSW.from_arrays(index.arrays()).revised([hard], None, [np.full(N, -1)])
     assert changed == [2 * N]
     assert index.ef == [33]
+
+
+def test_of_equal_nodes_any_will_do() -> None:
+    vectors = np.repeat(np.random.default_rng(0).standard_normal((500, 32)).astype(np.float32), 6, axis=0)
+    assert CHNSW.build([vectors], options=Options(scan_limit=64)).ef[0] < 100

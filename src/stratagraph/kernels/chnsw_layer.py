@@ -132,16 +132,16 @@ class Layer:
             vectors = self.codes[rows].view(np.int8)[:, : self.dimension] * self.scales[rows][:, None]
         return vectors
 
-    def exact(self, queries: Matrix, k: int) -> Nodes:
-        """The ids of the best k living nodes for each query, in no order, shape (m, min(k, living nodes))."""
+    def kth_scores(self, queries: Matrix, k: int) -> Matrix:
+        """The k-th best score of each query among the living nodes (of fewer, the least), shape (m,)."""
         rows = self.rows
         vectors = self.floats() if len(rows) == self.count else self.floats(rows)
         k = min(k, len(rows))
-        best = np.empty((len(queries), k), np.int32)
-        for at in range(0, len(queries) if k else 0, 16):
+        kth = np.empty(len(queries), np.float32)
+        for at in range(0, len(queries), 16):
             scores = vectors @ queries[at : at + 16].T
-            best[at : at + 16] = self.ids[rows][np.argpartition(-scores, k - 1, axis=0)[:k]].T
-        return best
+            kth[at : at + 16] = -np.partition(-scores, k - 1, axis=0)[k - 1]
+        return kth
 
     @property
     def places(self) -> Nodes:
