@@ -162,8 +162,8 @@ def test_what_is_ordered_first_decides_nothing(index: sg.Index, monkeypatch: pyt
         ("How did women shape the life of the Hathe Islands?", "How did women shape the life of the"),
         ("How did women shape the life of the islands?", "How did women shape the life of the"),
         (
-            "What life did women shape on the Hathe Islands?",
-            "What life did women shape on the Hathe Islands?",
+            "What law did women shape on the Hathe Islands?",
+            "What law did women shape on the Hathe Islands?",
         ),
         ("What are the Hathe Islands?", "What are the Hathe Islands?"),  # no other words would be left
         (
@@ -206,6 +206,12 @@ def test_hub_words_are_left_out_of_a_question_about_a_theme(question: str, searc
         ("What role did women play?", False),
         ("What did the islanders learn from who had left?", False),
         ("Describe the trade of the islands.", False),
+        ("Tell me about the islands where women ruled.", False),
+        ("Can you describe how women shaped the islands?", False),
+        ("How strongly did women shape the islands?", False),
+        ("Which women shaped the islands?", False),
+        ("What happened to the islands when the bridge fell?", False),
+        ("What was the history of the islands?", False),
         ("", False),
     ],
 )

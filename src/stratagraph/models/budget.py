@@ -50,10 +50,13 @@ class Limits:
     grace: float = 8.0
 
     def __post_init__(self) -> None:
-        for name in (each.name for each in fields(self)):
-            value, may_be_zero = getattr(self, name), name in ("retries", "grace")
-            if value is not None and not (value > 0 or (may_be_zero and value == 0)):
-                raise ValueError(f"{name} must be {'0 or more' if may_be_zero else 'above 0'}, got {value!r}")
+        for each in fields(self):
+            value, may_be_zero = getattr(self, each.name), each.name in ("retries", "grace")
+            if value is None and each.default is None:
+                continue
+            if value is None or not (value > 0 or (may_be_zero and value == 0)):
+                least = "0 or more" if may_be_zero else "above 0"
+                raise ValueError(f"{each.name} must be {least}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

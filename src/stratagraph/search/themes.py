@@ -31,26 +31,16 @@ FEWEST = 10
 """A hub word is in this share of the passages, and in this many."""
 LONGEST = 1000
 """Characters of a question that asks for a theme at most."""
-_ASKING = {"who", "whom", "whose", "when", "where", "why", "how", "what", "which"}
-_VERBS = {
-    "is",
-    "are",
-    "was",
-    "were",
-    "do",
-    "does",
-    "did",
-    "has",
-    "have",
-    "had",
-    "can",
-    "could",
-    "will",
-    "would",
-}
-_MANNER = {"role", "way", "extent", "impact", "influence", "effect"}  # "in what way" means how
+_ASKING = re.compile("who|whom|whose|when|where|how|what|which")
+_PREPOSITION = re.compile("about|at|by|for|from|in|of|on|to|under|with")
+_VERB = re.compile("is|are|was|were|do|does|did|has|have|had|can|could|will|would")
+_MEASURE = re.compile("many|much|often|long|far|old|big|large|high|tall|deep|wide|heavy|fast|soon|late")
+_BROAD = re.compile(  # nouns that ask how: "in what way"
+    "attitude|character|effect|extent|history|impact|impression|influence|kind|life|nature|"
+    "relation(ship)?|role|sort|spirit|story|type|way"
+)
 _WORD = re.compile(r"[^\W_]+")
-_PLURAL = re.compile(r"\w{2,}[^\Wsui]s")
+_PLURAL = re.compile(r"\w{2,}[^\Wsui]s|(wo)?men|people|children")
 
 
 def theme(question: SearchQuestion, ground: Ground, passages: int) -> str | None:
@@ -82,19 +72,22 @@ def theme(question: SearchQuestion, ground: Ground, passages: int) -> str | None
 def asks_for_one(question: str) -> bool:
     """Whether an English question asks for one thing, or for yes or no, by how it begins.
 
-    Of its first question word: who, when and where, how with an adjective, what and which with a noun in the
-    singular that does not stand for how ("what role"). Texts of other languages, or that are no question, ask
-    for none.
+    It begins, perhaps after a preposition, with who, when or where, with how and a measure ("how long"), or
+    with what or which and a noun in the singular that does not stand for how ("what role"). "Can you
+    describe" asks for no yes. Texts of other languages, or that are no question, ask for none.
     """
     words: list[str] = _WORD.findall(question.lower())
-    if words and words[0] in _VERBS:
+    words = [*words[2 if words[1:2] == ["you"] else 0 :], "", ""]
+    if _VERB.fullmatch(words[0]):
         return True
-    word, *rest = [*dropwhile(lambda each: each not in _ASKING, words), "why"]  # which asks for no one thing
-    if word not in ("how", "what", "which"):
-        return word != "why"
-    if word == "how" and rest[0] in ("many", "much", "often"):
-        return True
-    if word != "how":
-        rest = [*dropwhile(("is", "was", "the", "a", "an").__contains__, rest)]
-    noun = [*takewhile(lambda each: each not in ENGLISH, rest)]
-    return bool(noun) and noun[-1] not in _MANNER and not any(map(_PLURAL.fullmatch, noun))
+    place = 1 if _PREPOSITION.fullmatch(words[0]) else 0
+    first, rest = words[place], words[place + 1 :]
+    if first == "how":
+        return _MEASURE.fullmatch(rest[0]) is not None
+    if first not in ("what", "which"):
+        return _ASKING.fullmatch(first) is not None
+    rest = [*dropwhile(("is", "was", "the", "a", "an").__contains__, rest)]
+    noun = [*takewhile(lambda word: word and word not in ENGLISH, rest)]
+    if not noun or noun[0].endswith("ed") or any(_PLURAL.fullmatch(word) for word in noun):
+        return False
+    return _BROAD.fullmatch(noun[-1]) is None
