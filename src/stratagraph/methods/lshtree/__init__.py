@@ -26,6 +26,7 @@ METHOD = Method(
     open=TreeSearcher,
     needs_graph=False,
     cosines=True,
+    themes={"summary": 1.0},
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]
