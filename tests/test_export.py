@@ -90,7 +90,7 @@ def test_the_extraction_comes_back_and_gives_the_same_graph(index: sg.Index, tmp
 
 def test_json_lines_hold_everything(index: sg.Index, tmp_path: Path) -> None:
     found = records(index.export(tmp_path / "deep" / "index.jsonl"))
-    assert found["stratagraph"] == [{"format": 1, "methods": ["lshtree"]}]
+    assert found["stratagraph"] == [{"format": 1, "methods": ["lshtree"], "chunks": 23, "calls": 0}]
     counts = {name: len(rows) for name, rows in found.items()}
     entities, relations, units, nodes, _ = state(index)
     assert counts == {
@@ -260,6 +260,18 @@ def test_nodes_that_a_model_wrote_come_back_without_a_call(
         assert 0 < len(model.prompts) < len(records(export)["call"]), "some groups are other ones"
         assert {each.text for each in again.nodes("noderag")} & {each.text for each in nodes["noderag"]}
         assert again.stats()["dimension"] == sg.HashingEmbedder().dimension
+
+
+@pytest.mark.parametrize("lost", ["chunk", "call"])
+def test_an_export_that_was_cut_off_is_refused(
+    lost: str, written: tuple[Path, dict[str, list[Any]]], tmp_path: Path
+) -> None:
+    lines = written[0].read_text().splitlines(keepends=True)
+    last = max(place for place, line in enumerate(lines) if f'"record": "{lost}"' in line)
+    (tmp_path / "cut.jsonl").write_text("".join(lines[:last]))
+    with pytest.raises(ValueError, match=rf"cut.jsonl has \d+ {lost}s, and its first line tells of \d+"):
+        sg.read_extraction(tmp_path / "cut.jsonl", cache=tmp_path / "calls.sqlite")
+    assert not (tmp_path / "calls.sqlite").exists()
 
 
 def test_the_answers_of_all_shards_come_back(tmp_path: Path) -> None:

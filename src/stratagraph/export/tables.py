@@ -95,11 +95,13 @@ def _runs(process: int) -> bool:
 def write_jsonl(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write everything to one file of JSON lines.
 
-    Each line has `record`: `stratagraph` (the header), `document`, `chunk` (with its `extraction`), `entity`,
-    `relation`, `unit`, `node` (with its `method`) or `call` (the answer of a model, see `Index.calls`).
+    Each line has `record`: `stratagraph` (the header, with the numbers of chunks and calls), `document`,
+    `chunk` (with its `extraction`), `entity`, `relation`, `unit`, `node` (with its `method`) or `call` (the
+    answer of a model, see `Index.calls`).
     """
     with whole(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
-        header = {"record": "stratagraph", "format": FORMAT, "methods": list(methods)}
+        counts = {"chunks": index.stats()["chunks"], "calls": sum(1 for _ in index.calls())}
+        header = {"record": "stratagraph", "format": FORMAT, "methods": list(methods), **counts}
         file.write(json.dumps(header) + "\n")
         calls: Table = ("call", (asdict(each) for each in index.calls()))
         for name, records in chain(tables(index, methods), [calls]):

@@ -90,8 +90,8 @@ def read_extraction(path: str | os.PathLike[str], *, cache: str | os.PathLike[st
     Raises
     ------
     ValueError
-        If the file is no export or a line cannot be read; the message names the line. Nothing is added to
-        the cache then.
+        If the file is no export, a line cannot be read (the message names it), or the file has other numbers
+        of chunks or calls than it says. Nothing is added to the cache then.
     StoreError
         If `cache` is another kind of file.
     """
@@ -99,9 +99,9 @@ def read_extraction(path: str | os.PathLike[str], *, cache: str | os.PathLike[st
     calls: list[CachedCall] = []
     chunks: list[Chunk] = []
     extractions: dict[str, Extraction] = {}
-    begun = False
+    header: Mapping[str, Any] = {}
     for place, record in json_lines(source):
-        if not begun:
+        if not header:
             if record.get("record") != "stratagraph":
                 raise ValueError(
                     f"{place}: not an export of stratagraph, which begins with its format. Write one with "
@@ -112,7 +112,7 @@ def read_extraction(path: str | os.PathLike[str], *, cache: str | os.PathLike[st
                     f"{place}: format {record.get('format')!r}, which another version of stratagraph wrote; "
                     f"this one reads format {FORMAT}"
                 )
-            begun = True
+            header = record
         elif record.get("record") == "chunk":
             try:
                 fields = ("ordinal", "start", "end", "metadata", "ref")
@@ -124,8 +124,15 @@ def read_extraction(path: str | os.PathLike[str], *, cache: str | os.PathLike[st
                 raise ValueError(f"{place}: not a chunk as stratagraph exports it: {error!r}") from error
         elif record.get("record") == "call" and cache is not None:
             calls.append(_call(record, extractions, place))
-    if not begun:
+    if not header:
         raise ValueError(f"{source}: empty")
+    read = {"chunks": len(extractions)} | ({} if cache is None else {"calls": len(calls)})
+    for what, count in read.items():
+        if header.get(what, count) != count:
+            raise ValueError(
+                f"{source} has {count} {what}, and its first line tells of {header[what]}: it was cut off or "
+                "changed. Export the index again"
+            )
     if cache is not None:
         with closing(SqliteCalls(Path(cache))) as answers:
             answers.add(calls)
