@@ -98,7 +98,8 @@ class TooManyFailures(StratagraphError):
 class MissingExtra(StratagraphError, ImportError):
     """An optional dependency is not installed. The message has the `pip install` line, as has `install`.
 
-    `what` is the package, and `extra` the extra of stratagraph that installs it, or several with commas.
+    `what` is the package, `extra` the extra of stratagraph that installs it, or several with commas, and
+    `more` what else to say.
     """
 
     def __init__(self, what: str, extra: str | None = None, more: str = "") -> None:

@@ -408,12 +408,13 @@ class Index:
             `choose(question, texts, k) -> places`, from 0, sync or async, whose choice leads; of LangChain a
             cross encoder, document compressor or decision model, of LlamaIndex a node postprocessor.
         min_score
-            Leave out hits whose embedding has a lower cosine with the question. The texts of hits other than
-            passages are embedded for it. `Hit.score` stays that of the ranking.
+            In every view, leave out hits whose embedding has a lower cosine with the question. The texts of
+            hits other than passages are embedded for it. `Hit.score` stays that of the ranking.
         guided
             True asks the model which hits are needed together, and what else to search for, or for several
             queries for an overview; `"choice"` or `"overview"` forces one of the two. There are up to two
-            calls, together of under 4,000 input tokens. If one fails, what was found before it stands.
+            calls, together of under 4,000 input tokens. If one fails, what was found before it stands
+            (`Retrieval.guidance`).
         guided_steps
             Searches of a guided question at most, the first included; None means two. An overview takes two.
         history

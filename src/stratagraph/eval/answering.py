@@ -49,8 +49,10 @@ class AnswerConfig:
     style
         `short` asks for a name, a date, yes or no, as metrics of wording need it; `full` for a text; `auto`
         decides by the gold answers (`Dataset.wants_texts`).
-    judge, judge_llm
-        Let models judge answers by the gold answers; None: the one that answers, else a model or several.
+    judge
+        Let a model judge answers by the gold answers.
+    judge_llm
+        The model that judges, or a list of models; None takes the one that answers.
     """
 
     max_tokens: int | Literal["free"] = 2000

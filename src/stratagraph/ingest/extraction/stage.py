@@ -83,7 +83,8 @@ class ExtractionConfig:
         extracts, else by titles of documents and descriptions (see `ingest.graph.same_things`).
     spacy
         Name or folder of an installed spaCy pipeline that finds names where no model does (`[nlp]` extra);
-        None takes regular expressions. A new version under the same name is not noticed.
+        None takes regular expressions. With another one texts are read again; a new version under the same
+        name is not noticed.
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
