@@ -37,7 +37,7 @@ _VERB = re.compile("is|are|was|were|do|does|did|has|have|had|can|could|will|woul
 _MEASURE = re.compile("many|much|often|long|far|old|big|large|high|tall|deep|wide|heavy|fast|soon|late")
 _BROAD = re.compile(  # nouns that ask how: "in what way"
     "attitude|character|effect|extent|history|impact|impression|influence|kind|life|nature|"
-    "relation(ship)?|role|sort|spirit|story|type|way"
+    "part|relation(ship)?|role|sort|spirit|story|type|way"
 )
 _WORD = re.compile(r"[^\W_]+")
 _PLURAL = re.compile(r"\w{2,}[^\Wsui]s|(wo)?men|people|children")
