@@ -101,13 +101,13 @@ class Answering(ABC):
         """The method called `name`, by default the first; `MethodMissing` if the folder lacks it."""
         method = self.method_name(name)
         if method == WALK:
-            if self.methods:
-                wanted = f"give one of {', '.join(self.methods)}"
-            else:
-                wanted = f"add one of {', '.join(NAMES)}, as with index.add_method('hirag')"
+            lacks = (
+                f"index {str(self.snapshot.path)!r} has no method whose nodes could be shown or grouped; add "
+            )
             raise MethodMissing(
-                f"the walk of index {str(self.snapshot.path)!r} has no nodes that could be shown or grouped; "
-                f"{wanted}"
+                f"the walk has no nodes to show or group; give one of {', '.join(self.methods)}"
+                if self.methods
+                else f"{lacks}one of {', '.join(NAMES)}, as with index.add_method('hirag')"
             )
         return method
 
