@@ -49,7 +49,7 @@ class Pending:
     Attributes
     ----------
     files, stages
-        The files of requests to make now, and the calls in them with their expected tokens, by stage.
+        The request files to send now, and for each stage the calls in them and their expected tokens.
     answered
         Answers that were taken from the results.
     again
@@ -349,7 +349,7 @@ class _Inputs:
 
 
 def _remember(folder: IndexFolder, begun: _Begun, inputs: _Inputs, results: Mapping[str, str]) -> None:
-    """Store what the next round needs; `results` are the lines whose answers are not in the cache."""
+    """Store the state of the build for its next round, with the `results` that the cache does not hold."""
     with folder.writer(begun.operation):
         settings = json.dumps(asdict(begun))
         folder.journal.keep_inputs(settings, None if inputs.stored else _lines(inputs))

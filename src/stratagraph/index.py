@@ -610,9 +610,9 @@ class Index:
         return [each for each in found if admits(with_ids(each))]
 
     def neighbours(self, ids: str | Iterable[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
-        """The chunks before and after each chunk in its document (None at its ends), by the index's own ids.
+        """For each chunk id, the chunks before and after it in its document; None where there is none.
 
-        Unknown ids are left out.
+        Ids are those of the index. Unknown ids are left out.
         """
         return listing.neighbours(self._serve().snapshot, listed(ids))
 
@@ -733,7 +733,7 @@ class Index:
         return self._serve().until(checked.as_of)
 
     def about(self, names: int = 0, where: Where | None = None) -> str:
-        """What the index, or a filter `where` of it, holds, in a sentence for the description of a tool.
+        """One sentence on the contents of the index, for the description of a tool; `where` narrows it.
 
         `names` is how many of the most frequent names to quote, of two documents or more and of at most four
         words. Documents choose their names, and a model reads the description of a tool as instructions.
@@ -794,7 +794,7 @@ class Index:
         return export(self, path, format, method=method, where=where, overwrite=overwrite)
 
     def to_networkx(self, method: str | None = None) -> networkx.MultiDiGraph:
-        """Documents, chunks, graph and nodes of a method (None: of all) as a networkx graph.
+        """The index as a networkx graph, with the nodes of one method; None: of all methods.
 
         Nodes have `kind` and `label` and, where they exist, `text`, `type`, `method`, `level` and `metadata`.
         Edges have `kind` (`part of`, `mentions`, `relation`, `member`, `source`); relations also `text` and

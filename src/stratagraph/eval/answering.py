@@ -135,7 +135,7 @@ def _own_answers(
 ) -> tuple[list[str | None], Usage, tuple[Failure, ...]]:
     """Answers by a ranker's own prompts. As many questions run at once as the limits allow calls.
 
-    After an error other than a failed answer no question is begun, and the error is raised.
+    An error other than a failed answer stops the run: no further question starts, and the error is raised.
     """
     length: Length = "brief" if config.style == "short" else "full"
     slots = asyncio.Semaphore(bench.config.limits.concurrency)

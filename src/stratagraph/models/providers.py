@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -73,12 +74,12 @@ class _OpenAI:
             raise ModelError(f"model {self._without_key!r} of OpenAI needs a key: set OPENAI_API_KEY")
 
 
-class _Embedder:
+class _Embedder(ABC):
     """The methods of an embedder that follow from `aembed_documents`."""
 
+    @abstractmethod
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text."""
-        raise NotImplementedError
 
     async def aembed_query(self, text: str) -> list[float]:
         """The vector of a question."""

@@ -229,7 +229,7 @@ class RecentSources:
         self._sources: LRUCache[str, Any] = LRUCache(HELD)
 
     def of(self, lists: Sequence[Rows]) -> list[SourceIds]:
-        """Chunk ids and document ids of each list of ascending rows, in corpus order."""
+        """The chunk ids and document ids of each list of rows, in corpus order. Rows ascend."""
         every = np.unique(np.concatenate([_NO_ROWS, *lists]))
         if not len(every):
             return [((), ())] * len(lists)
@@ -292,7 +292,7 @@ def find_chunks(snapshot: AnySnapshot, ids: Sequence[str]) -> list[Chunk]:
 
 
 def neighbours(snapshot: AnySnapshot, ids: Sequence[str]) -> dict[str, tuple[Chunk | None, Chunk | None]]:
-    """The chunks before and after each chunk in its document, by chunk id."""
+    """For each chunk id, the chunks before and after it in its document; None where there is none."""
     documents, rows = snapshot.chunk_documents(), snapshot.row_of(ids)
     near = {each for row in rows.values() for each in (row - 1, row + 1) if 0 <= each < len(documents)}
     chunks = dict(zip(sorted(near), snapshot.chunks(sorted(near)), strict=True))

@@ -179,7 +179,8 @@ def require_plain(folder: Directory, name: str) -> None:
                 "as well; copy the index with copy_to, or copy this file and put the copy in its place"
             )
     if folder.status(journal := f"{name}-journal") is not None:
-        # Such a journal may end with the name of a "super-journal", which SQLite removes, and these bytes.
+        # A journal that ends with these bytes names another file before them (its "super-journal"). SQLite
+        # would remove that file.
         mark = bytes.fromhex("d9d505f920a163d7")
         with folder.reader(journal) as file:
             file.seek(-min(len(mark), file.seek(0, os.SEEK_END)), os.SEEK_END)

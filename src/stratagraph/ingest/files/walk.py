@@ -35,7 +35,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def printable(path: PurePath) -> str:
-    """A path with forward slashes as UTF-8; bytes that are not UTF-8 are escaped without ambiguity."""
+    """A path as UTF-8 text with forward slashes, in which bytes that are not UTF-8 are escaped."""
     return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

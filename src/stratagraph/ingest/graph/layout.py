@@ -157,7 +157,7 @@ class GraphLayout:
         return of_entities, of_relations, of_units
 
     def _read(self, extracted: Stored, fresh: Sequence[Rows]) -> None:
-        """Read the texts of fresh nodes that are not at hand."""
+        """Read the texts of new nodes that are not in memory yet."""
         entities, relations, units = self.graph.entities, self.graph.relations, self.graph.units
         first = units.chunks.values[units.chunks.starts[:-1]]
         said = (
